@@ -1,0 +1,21 @@
+"""Every API error is one JSON object with a sentence in ``detail``; unexpected ones carry an id found in the log."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+log = logging.getLogger(__name__)
+
+
+def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    response = exception_handler(error, context)
+    if response is not None:
+        return response
+    error_id = uuid.uuid4().hex[:12]
+    log.exception("API error %s", error_id)
+    return Response({"detail": f"Something broke on our side; the log has it as {error_id}."}, status=500)
