@@ -1,10 +1,12 @@
-"""Response headers of every page."""
+"""Static files, and the response headers of every page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 # Everything comes from our own server. Inline style attributes are allowed because Cytoscape, uPlot and Ace set them;
 # inline script is not. blob: workers are Ace's.
@@ -23,6 +25,23 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
+
+
+class StaticFiles(WhiteNoiseMiddleware):
+    """WhiteNoise with whole bodies: under ASGI a streamed file is gathered in memory anyway, with a warning each."""
+
+    @staticmethod
+    def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
+        found = static_file.get_response(request.method, request.META)
+        body = b""
+        if found.file is not None:
+            with found.file as file:
+                body = file.read()
+        response = HttpResponse(body, status=int(found.status))
+        del response["Content-Type"]
+        for name, value in found.headers:
+            response[name] = value
+        return response
 
 
 class ContentSecurityPolicy:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from htam_site import env
 from htam_site.database import database_from_url
+from htam_site.frontend import vendor_dirs
 from htam_site.secret import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -38,7 +39,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "htam_site.middleware.StaticFiles",
     "htam_site.middleware.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -97,12 +98,14 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 NODE_MODULES = BASE_DIR / "node_modules"
-STATICFILES_DIRS: list[Path | tuple[str, Path]] = [BASE_DIR / "static"]
+STATICFILES_DIRS: list[Path | tuple[str, Path]] = [BASE_DIR / "static", *vendor_dirs(NODE_MODULES)]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+SILENCED_SYSTEM_CHECKS = ["staticfiles.W004"]  # htam.W001 says it with the fix
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 

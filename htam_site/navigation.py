@@ -1,0 +1,23 @@
+"""The sections of the left rail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Section:
+    """One entry: ``icon`` is a Tabler icon name, ``href`` the start of every address in the section."""
+
+    label: str
+    icon: str
+    href: str
+
+
+SECTIONS = [
+    Section("Runs", "player-play", "/runs/"),
+    Section("Operators", "math-function", "/operators/"),
+    Section("Memory", "topology-star-3", "/memory/"),
+    Section("Devices", "cpu-2", "/devices/"),
+    Section("Settings", "settings", "/settings/"),
+]

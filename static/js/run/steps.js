@@ -1,0 +1,106 @@
+/** The step cards: direction > strategy, verdict, speed-up with interval, time. Failures are steps like any other. */
+
+import { el, fill, icon, isTyping, notice, perFrame } from "../shared/dom.js";
+import { microseconds, seconds, speedupInterval } from "../shared/format.js";
+import { outcomeBadge } from "./outcome.js";
+
+export function mountSteps(root, store) {
+  const list = el("ol", { class: "step-list", role: "listbox", "aria-label": "Steps", tabindex: "0" });
+  fill(root, list);
+  const render = perFrame(() => draw(list, store));
+  store.on(["steps", "selection", "run"], render);
+  document.addEventListener("keydown", (event) => moveByKey(event, store));
+  draw(list, store);
+}
+
+function draw(list, store) {
+  const steps = store.ordered;
+  const shown = store.current?.index;
+  if (steps.length === 0) {
+    fill(list, el("li", {}, notice(waitingSentence(store), { symbol: "hourglass" })));
+    return;
+  }
+  const scroll = list.scrollTop;
+  fill(list, ...steps.map((step) => card(step, store, step.index === shown)), pending(store, steps));
+  list.scrollTop = scroll;
+}
+
+function card(step, store, selected) {
+  const isBest = step.result !== null && step.result !== undefined && step.result === store.run.best_candidate;
+  return el(
+    "li",
+    {
+      class: `step-card${selected ? " selected" : ""}${step.stage === "done" ? "" : " working"}`,
+      role: "option",
+      "aria-selected": String(selected),
+      dataset: { step: step.index, outcome: step.outcome || "", stage: step.stage },
+      onclick: () => store.select(step.index),
+    },
+    el(
+      "div",
+      { class: "step-head" },
+      el("span", { class: "step-index" }, step.index),
+      el("span", { class: "step-direction" }, step.direction?.title ?? "Choosing a direction"),
+      isBest && el("span", { class: "step-best", title: "Best of this run" }, icon("trophy"), "best"),
+    ),
+    el("div", { class: "step-strategy" }, step.strategy?.title ?? (step.direction ? "Choosing a strategy" : " ")),
+    el(
+      "div",
+      { class: "step-foot" },
+      step.outcome ? outcomeBadge(step.outcome) : el("span", { class: "step-working" }, workingWord(store, step)),
+      step.speedup !== null && step.speedup !== undefined
+        ? el(
+            "span",
+            { class: insideNoise(step) ? "num muted" : "num" },
+            speedupInterval(step.speedup, step.speedup_low, step.speedup_high),
+          )
+        : null,
+      el("span", { class: "num muted step-time" }, step.time_us ? microseconds(step.time_us) : duration(step)),
+    ),
+    step.message && step.outcome !== "faster"
+      ? el("div", { class: "step-message", title: step.message }, step.message)
+      : null,
+  );
+}
+
+function pending(store, steps) {
+  const left = store.run.steps_total - steps.length;
+  if (left <= 0 || store.terminal) return null;
+  return el("li", { class: "step-pending", role: "presentation" }, `${left} more ${left === 1 ? "step" : "steps"} to come`);
+}
+
+function waitingSentence(store) {
+  if (store.terminal) return "This run ended before its first step.";
+  if (store.run.status === "queued") return "Queued: the first step starts when a worker is free.";
+  return "The first step is about to start.";
+}
+
+function workingWord(store, step) {
+  if (store.terminal) return "Unfinished";
+  const phase = store.phases.get(step.index)?.phase ?? step.stage;
+  return { summarise: "Summarising", direction: "Choosing", strategy: "Choosing", write: "Writing", evaluate: "Evaluating",
+    compile: "Compiling", check: "Checking", time: "Timing", update: "Updating memory" }[phase] ?? phase;
+}
+
+function insideNoise(step) {
+  return step.outcome === "correct";
+}
+
+function duration(step) {
+  if (!step.started_at || !step.finished_at) return "";
+  return seconds((Date.parse(step.finished_at) - Date.parse(step.started_at)) / 1000);
+}
+
+function moveByKey(event, store) {
+  if (isTyping(event) || document.querySelector("dialog[open]")) return;
+  const move = { j: 1, k: -1 }[event.key];
+  if (move) {
+    const order = store.ordered.map((step) => step.index);
+    const at = order.indexOf(store.current?.index);
+    const next = order[at + move];
+    if (next !== undefined) store.select(next);
+    event.preventDefault();
+  } else if (event.key === "Escape" && store.selected !== null) {
+    store.select(null);
+  }
+}

@@ -1,0 +1,227 @@
+/**
+ * The state of one run as this page knows it: the run, its steps, the event cursor and the selection.
+ *
+ * Events are deltas and are applied idempotently: a page that was rendered at cursor 40 and replays event 39 ends in
+ * the same state. Panels subscribe to topics ("run", "steps", "selection", "memory", "events", "connection").
+ */
+
+const LOG_LIMIT = 2000;
+const TERMINAL = new Set(["finished", "stopped", "cancelled", "failed"]);
+
+export class RunStore {
+  constructor({ run, steps, cursor, selected }) {
+    this.run = run;
+    this.steps = new Map(steps.map((step) => [step.index, step]));
+    this.cursor = cursor;
+    this.selected = selected; // a step index that a person chose, or null: follow the newest step
+    this.unseen = new Set(); // steps that began while an older one was inspected
+    this.log = [];
+    this.details = new Map(); // step id -> promise of its decision, candidates and evaluations
+    this.phases = new Map(); // step index -> {phase, since, attempt, of}
+    this.connection = { state: "connecting", reason: "" };
+    this.listeners = new Map();
+  }
+
+  on(topics, callback) {
+    for (const topic of topics) {
+      if (!this.listeners.has(topic)) this.listeners.set(topic, new Set());
+      this.listeners.get(topic).add(callback);
+    }
+    return this;
+  }
+
+  emit(topic, detail) {
+    for (const callback of this.listeners.get(topic) ?? []) callback(detail);
+  }
+
+  get terminal() {
+    return TERMINAL.has(this.run.status);
+  }
+
+  get newest() {
+    return this.steps.size ? Math.max(...this.steps.keys()) : null;
+  }
+
+  /** The step that every pane shows: the chosen one, else the newest. */
+  get current() {
+    return this.steps.get(this.selected ?? this.newest) ?? null;
+  }
+
+  get ordered() {
+    return [...this.steps.values()].sort((a, b) => a.index - b.index);
+  }
+
+  /** Inspect step `index`, or follow the run with null. An index that does not exist is ignored. */
+  select(index) {
+    if (index !== null && !this.steps.has(index)) return;
+    if (index === this.selected && index !== null) return;
+    this.selected = index;
+    if (index === null || index === this.newest) this.unseen.clear();
+    this.emit("selection");
+  }
+
+  /** Take rows in order of `seq`; returns false when one is missing, so that the caller fetches the gap. */
+  apply(events) {
+    const topics = new Set();
+    for (const event of events) {
+      if (event.seq <= this.cursor) continue;
+      if (event.seq !== this.cursor + 1) {
+        this.publish(topics);
+        return false;
+      }
+      this.cursor = event.seq;
+      this.remember(event);
+      for (const topic of REDUCERS[event.kind]?.(this, event.payload, event) ?? []) topics.add(topic);
+    }
+    this.publish(topics);
+    return true;
+  }
+
+  publish(topics) {
+    if (topics.size === 0) return;
+    for (const topic of topics) this.emit(topic);
+  }
+
+  /** Keep `event` for the log, newest last, bounded. */
+  remember(event) {
+    this.log.push(event);
+    if (this.log.length > LOG_LIMIT) this.log.splice(0, this.log.length - LOG_LIMIT);
+    this.emit("events");
+  }
+
+  /** Put older events, fetched by REST, before what has arrived since. */
+  prependLog(events) {
+    const oldest = this.log.length ? this.log[0].seq : Infinity;
+    this.log = [...events.filter((event) => event.seq < oldest), ...this.log].slice(-LOG_LIMIT);
+    this.emit("events");
+  }
+
+  setConnection(state, reason = "") {
+    this.connection = { state, reason };
+    this.emit("connection");
+  }
+
+  patchStep(index, values) {
+    const step = this.steps.get(index);
+    if (step) this.steps.set(index, { ...step, ...values });
+    else this.addStep(index, values);
+    this.details.delete(values.id ?? step?.id);
+  }
+
+  addStep(index, values) {
+    const inspecting = this.selected !== null;
+    this.steps.set(index, { index, stage: "summarise", stage_seconds: {}, outcome: "", ...values });
+    if (inspecting && index > this.selected) this.unseen.add(index);
+  }
+}
+
+/** Event kind -> (store, payload, event) => topics that changed. Kinds that are not listed only reach the log. */
+const REDUCERS = {
+  "run.status"(store, payload, event) {
+    store.run = { ...store.run, status: payload.status, request: payload.request ?? "", error: payload.error ?? "" };
+    if (payload.status === "running" && !store.run.started_at) store.run.started_at = event.at;
+    if (TERMINAL.has(payload.status)) {
+      store.run.finished_at ??= event.at;
+      store.phases.clear();
+    }
+    return ["run"];
+  },
+  "step.started"(store, payload, event) {
+    if (store.steps.has(payload.index)) return [];
+    store.addStep(payload.index, { id: payload.step, started_at: event.at });
+    return ["steps", "selection"];
+  },
+  "step.stage"(store, payload, event) {
+    if (isFinished(store, payload.index)) return [];
+    store.patchStep(payload.index, { id: payload.step, stage: payload.stage });
+    if (payload.seconds) mergeSeconds(store, payload.index, payload.seconds);
+    enterPhase(store, payload.index, payload.stage, event.at);
+    return ["steps", "detail"];
+  },
+  "step.direction"(store, payload) {
+    store.patchStep(payload.index, { direction: payload.direction, probability: payload.probability });
+    return ["steps", "detail"];
+  },
+  "step.strategy"(store, payload) {
+    store.patchStep(payload.index, { strategy: payload.strategy });
+    return ["steps", "detail"];
+  },
+  "candidate.written"(store, payload) {
+    const index = payload.index ?? indexOf(store, payload.step);
+    if (index === null) return [];
+    store.patchStep(index, { attempts: Math.max(payload.attempt + 1, store.steps.get(index)?.attempts ?? 0) });
+    return ["steps", "detail"];
+  },
+  "evaluation.phase"(store, payload, event) {
+    const index = payload.index ?? indexOf(store, payload.step);
+    if (index === null || isFinished(store, index)) return [];
+    enterPhase(store, index, payload.phase, event.at, { confirming: payload.kind === "confirm" });
+    return ["phase"];
+  },
+  "evaluation.done"(store, payload) {
+    const index = payload.index ?? indexOf(store, payload.step);
+    if (index === null) return [];
+    if (!isFinished(store, index)) {
+      store.patchStep(index, {
+        outcome: payload.outcome,
+        message: payload.message,
+        speedup: payload.speedup,
+        speedup_low: payload.speedup_low,
+        speedup_high: payload.speedup_high,
+        time_us: payload.time_us,
+      });
+    }
+    store.details.delete(payload.step);
+    return ["steps", "detail"];
+  },
+  "step.repair"(store, payload, event) {
+    const index = payload.index ?? indexOf(store, payload.step);
+    if (index === null || isFinished(store, index)) return [];
+    enterPhase(store, index, "write", event.at, { attempt: payload.attempt, of: payload.of });
+    return ["steps", "phase"];
+  },
+  "memory.updated"(store, payload) {
+    store.emit("memory", payload.change);
+    return ["detail"];
+  },
+  "run.best"(store, payload) {
+    store.run = {
+      ...store.run,
+      best_candidate: payload.candidate,
+      best_speedup: payload.speedup,
+      best_speedup_low: payload.speedup_low,
+      best_speedup_high: payload.speedup_high,
+    };
+    return ["run", "steps"];
+  },
+  "step.finished"(store, payload) {
+    const row = payload.step;
+    store.patchStep(row.index, row);
+    store.phases.delete(row.index);
+    return ["steps", "detail"];
+  },
+};
+
+function isFinished(store, index) {
+  return store.steps.get(index)?.stage === "done";
+}
+
+function indexOf(store, stepId) {
+  for (const step of store.steps.values()) if (step.id === stepId) return step.index;
+  return null;
+}
+
+function enterPhase(store, index, phase, at, extra = {}) {
+  const before = store.phases.get(index) ?? { spent: {} };
+  const spent = { ...before.spent };
+  if (before.phase) {
+    const passed = Math.max(0, (Date.parse(at) - Date.parse(before.since)) / 1000);
+    spent[before.phase] = (spent[before.phase] ?? 0) + passed;
+  }
+  store.phases.set(index, { attempt: before.attempt, of: before.of, ...extra, spent, phase, since: at });
+}
+
+function mergeSeconds(store, index, seconds) {
+  const step = store.steps.get(index);
+  store.patchStep(index, { stage_seconds: { ...step?.stage_seconds, ...seconds } });
+}
