@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-# WAL lets readers go on while one writer commits; IMMEDIATE takes the write lock at BEGIN, so that two writers queue
-# up instead of failing on upgrade.
+# WAL lets readers go on while one writer commits; IMMEDIATE takes the write lock at BEGIN, so that two
+# writers queue up instead of failing on upgrade.
 SQLITE_OPTIONS = {
     "timeout": 20,
     "transaction_mode": "IMMEDIATE",
@@ -18,7 +18,7 @@ SQLITE_OPTIONS = {
 
 
 def database_from_url(url: str, var_dir: Path) -> dict[str, Any]:
-    """Django's database settings for ``postgresql://user:password@host:port/name``, ``sqlite:///path`` or ""."""
+    """Django's settings for ``postgresql://user:password@host:port/name``, ``sqlite:///path`` or ""."""
     if not url:
         var_dir.mkdir(parents=True, exist_ok=True)
         return _sqlite(str(var_dir / "htam.sqlite3"))

@@ -1,4 +1,4 @@
-"""Every API error is one JSON object with a sentence in ``detail``; unexpected ones carry an id found in the log."""
+"""Every API error is one JSON object with a sentence in ``detail``; unexpected ones carry an id of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which folders of node_modules are served, and under which prefix. `manage.py doctor` and a system check read it."""
+"""Which folders of node_modules are served, and under which prefix."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-# Everything comes from our own server. Inline style attributes are allowed because Cytoscape, uPlot and Ace set them;
+# Everything comes from our own server. Inline styles are allowed because Cytoscape, uPlot and Ace set them;
 # inline script is not. blob: workers are Ace's.
 POLICY = "; ".join(
     [
@@ -28,7 +28,7 @@ POLICY = "; ".join(
 
 
 class StaticFiles(WhiteNoiseMiddleware):
-    """WhiteNoise with whole bodies: under ASGI a streamed file is gathered in memory anyway, with a warning each."""
+    """WhiteNoise with whole bodies: ASGI gathers a streamed file in memory anyway, with a warning each."""
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:

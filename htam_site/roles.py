@@ -1,7 +1,7 @@
 """Three roles, held as Django groups: viewer (reads), operator (uploads and runs), curator (edits memory).
 
-Operators and curators read as viewers do; a person can hold both. Superusers hold every role. Each page, route and
-socket names the role it wants here and nowhere else.
+Operators and curators read as viewers do; a person can hold both. Superusers hold every role. Each page, route
+and socket names the role it wants here and nowhere else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def roles_of(user: Any) -> frozenset[Role]:
 
 
 def require_role(role: Role, read: Role = Role.VIEWER) -> Callable[[Any], Any]:
-    """Decorate a page view: ``read`` suffices for safe methods, ``role`` is wanted for the others. 403 without."""
+    """Decorate a page view: ``read`` suffices for safe methods, the others want ``role``. 403 without."""
 
     def decorate(view: Any) -> Any:
         def wrapped(request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +55,7 @@ def require_role(role: Role, read: Role = Role.VIEWER) -> Callable[[Any], Any]:
 
 
 class HasRole(BasePermission):
-    """DRF permission. A view's ``write_role`` (default operator) is wanted for unsafe methods, viewer for safe ones.
+    """DRF permission: unsafe methods want the view's ``write_role`` (default operator), safe ones viewer.
 
     A view may set ``read_role`` too.
     """

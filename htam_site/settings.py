@@ -1,4 +1,4 @@
-"""Settings. Every value has a default that needs no service; HTAM_* environment variables change it (README)."""
+"""Settings. Each has a default that needs no service; HTAM_* environment variables change it (see README)."""
 
 from __future__ import annotations
 

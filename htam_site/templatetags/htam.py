@@ -81,7 +81,7 @@ def role_names(roles: Iterable[str] | None) -> str:
 def outcome_badge(outcome: str, title: str = "") -> dict[str, Any]:
     """Icon and word of an outcome (a key of `optimizer.choices.OUTCOMES`) in its colour."""
     label, css, icon = OUTCOMES.get(outcome, (outcome or "Pending", "slower", "dots"))
-    return {"outcome": {"label": label, "css": css, "icon": icon, "title": title or label}}
+    return {"outcome": {"key": outcome, "label": label, "css": css, "icon": icon, "title": title or label}}
 
 
 @register.simple_tag
@@ -100,9 +100,9 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     return format_html(
         '<span class="speedup{}" title="{}">{} <small>{}</small></span>',
         " muted" if noise else "",
-        "Inside noise: the 95 % interval contains 1" if noise else "Median ratio with its 95 % bootstrap interval",
-        figures.ratio(value),
-        figures.interval(low, high),
+        "Inside noise: the 95 % interval contains 1" if noise else "Median ratio, 95 % bootstrap interval",
+        figures.speedup(value),
+        figures.speedup_interval(low, high, value),
     )
 
 
@@ -132,8 +132,9 @@ def ago(moment: datetime | None) -> SafeString:
     """A relative time with the absolute on hover; `frame.js` keeps it current."""
     if moment is None:
         return format_html('<span class="muted">{}</span>', figures.DASH)
-    iso = moment.isoformat(timespec="seconds")
-    seconds = (timezone.now() - moment).total_seconds()
     return format_html(
-        '<time datetime="{}" title="{}" data-ago>{}</time>', iso, f"{moment:%Y-%m-%d %H:%M:%S} UTC", figures.ago(seconds)
+        '<time datetime="{}" title="{}" data-ago>{}</time>',
+        moment.isoformat(timespec="milliseconds"),
+        f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+        figures.relative(moment, timezone.now()),
     )

@@ -1,5 +1,5 @@
 // Short notices in the corner.
-import { el } from "./format.js";
+import { el } from "./shared/dom.js";
 
 export function toast(text, kind = "info") {
   const box = document.getElementById("toasts");

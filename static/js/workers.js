@@ -1,6 +1,7 @@
 // Polls /api/workers/: the device chip, the heartbeat, and a banner when no worker runs.
-import { api } from "./api.js";
-import { ago, el } from "./format.js";
+import { getAll } from "./shared/api.js";
+import { el } from "./shared/dom.js";
+import { relative } from "./shared/format.js";
 
 const EVERY_MS = 5000;
 const FRESH_SECONDS = 30;
@@ -19,7 +20,7 @@ function ageOf(worker) {
 }
 
 function showNone(newest) {
-  const since = newest ? ` The last one was seen ${ago(ageOf(newest))}.` : "";
+  const since = newest ? ` The last one was seen ${relative(newest.seen_at)}.` : "";
   setChip("worker-chip", "down", "No worker", `No worker runs.${since}`);
   setChip("device-chip", "unknown", "No device yet", "A worker reports its device when it starts");
   const banner = document.getElementById("worker-banner");
@@ -33,15 +34,14 @@ function showAlive(alive) {
   const device = shown.device?.name || "Device unknown";
   setChip("device-chip", busy ? "busy" : "idle", `${device} \u2013 ${busy ? busy.activity : "idle"}`, device);
   const word = alive.length === 1 ? "Worker" : `${alive.length} workers`;
-  setChip("worker-chip", "up", word, alive.map((worker) => `${worker.name}: ${ago(ageOf(worker))}`).join("\n"));
+  setChip("worker-chip", "up", word, alive.map((worker) => `${worker.name}: ${relative(worker.seen_at)}`).join("\n"));
   document.getElementById("worker-banner").hidden = true;
 }
 
 async function refresh() {
   if (document.hidden) return;
   try {
-    const data = await api("GET", "/api/workers/");
-    const workers = data.results ?? data;
+    const workers = await getAll("/api/workers/");
     const alive = workers.filter((worker) => ageOf(worker) < FRESH_SECONDS);
     if (alive.length) showAlive(alive);
     else showNone(workers.sort((a, b) => ageOf(a) - ageOf(b))[0]);
