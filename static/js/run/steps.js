@@ -1,15 +1,16 @@
 /** The step cards: direction > strategy, verdict, speed-up with interval, time. Failures are steps like any other. */
 
-import { el, fill, icon, isTyping, notice, perFrame } from "../shared/dom.js";
-import { microseconds, seconds, speedupInterval } from "../shared/format.js";
-import { outcomeBadge } from "./outcome.js";
+import { el, fill, icon, notice, perFrame } from "../shared/dom.js";
+import { microseconds, seconds } from "../shared/format.js";
+import { outcomeBadge, speedupFigure } from "./outcome.js";
 
 export function mountSteps(root, store) {
   const list = el("ol", { class: "step-list", role: "listbox", "aria-label": "Steps", tabindex: "0" });
   fill(root, list);
   const render = perFrame(() => draw(list, store));
   store.on(["steps", "selection", "run"], render);
-  document.addEventListener("keydown", (event) => moveByKey(event, store));
+  // The frame's j and k move between [data-row] elements and say so.
+  list.addEventListener("htam:current", (event) => store.select(Number(event.target.dataset.step)));
   draw(list, store);
 }
 
@@ -26,14 +27,14 @@ function draw(list, store) {
 }
 
 function card(step, store, selected) {
-  const isBest = step.result !== null && step.result !== undefined && step.result === store.run.best_candidate;
+  const isBest = Boolean(step.result) && step.result === store.run.best_candidate;
   return el(
     "li",
     {
-      class: `step-card${selected ? " selected" : ""}${step.stage === "done" ? "" : " working"}`,
+      class: `step-card${selected ? " is-current" : ""}${step.stage === "done" ? "" : " working"}`,
       role: "option",
       "aria-selected": String(selected),
-      dataset: { step: step.index, outcome: step.outcome || "", stage: step.stage },
+      dataset: { row: "", step: step.index, outcome: step.outcome || "", stage: step.stage },
       onclick: () => store.select(step.index),
     },
     el(
@@ -48,13 +49,7 @@ function card(step, store, selected) {
       "div",
       { class: "step-foot" },
       step.outcome ? outcomeBadge(step.outcome) : el("span", { class: "step-working" }, workingWord(store, step)),
-      step.speedup !== null && step.speedup !== undefined
-        ? el(
-            "span",
-            { class: insideNoise(step) ? "num muted" : "num" },
-            speedupInterval(step.speedup, step.speedup_low, step.speedup_high),
-          )
-        : null,
+      step.speedup ? speedupFigure(step.speedup, step.speedup_low, step.speedup_high) : null,
       el("span", { class: "num muted step-time" }, step.time_us ? microseconds(step.time_us) : duration(step)),
     ),
     step.message && step.outcome !== "faster"
@@ -82,25 +77,8 @@ function workingWord(store, step) {
     compile: "Compiling", check: "Checking", time: "Timing", update: "Updating memory" }[phase] ?? phase;
 }
 
-function insideNoise(step) {
-  return step.outcome === "correct";
-}
-
 function duration(step) {
   if (!step.started_at || !step.finished_at) return "";
   return seconds((Date.parse(step.finished_at) - Date.parse(step.started_at)) / 1000);
 }
 
-function moveByKey(event, store) {
-  if (isTyping(event) || document.querySelector("dialog[open]")) return;
-  const move = { j: 1, k: -1 }[event.key];
-  if (move) {
-    const order = store.ordered.map((step) => step.index);
-    const at = order.indexOf(store.current?.index);
-    const next = order[at + move];
-    if (next !== undefined) store.select(next);
-    event.preventDefault();
-  } else if (event.key === "Escape" && store.selected !== null) {
-    store.select(null);
-  }
-}
