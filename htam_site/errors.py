@@ -1,4 +1,4 @@
-"""Every API error is one JSON object with a sentence in ``detail``; unexpected ones carry an id of the log."""
+"""API errors are one JSON object with a sentence in ``detail``; unexpected ones carry an id from the log."""
 
 from __future__ import annotations
 

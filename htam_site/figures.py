@@ -1,12 +1,8 @@
-"""How numbers read: three significant digits, a unit, doubt beside every ratio.
-
-`static/js/shared/format.js` is the same for the browser; a test compares the two.
-"""
+"""How numbers read: three significant digits, a unit, doubt beside every ratio. `static/js/format.js` matches."""
 
 from __future__ import annotations
 
 import math
-from datetime import datetime
 
 DASH = "\N{EN DASH}"
 
@@ -17,36 +13,36 @@ def significant(value: float, digits: int = 3) -> str:
         return DASH
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:.{places}f}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    places = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:.{places}f}"
 
 
 def duration_us(microseconds: float | None) -> str:
-    """A time given in microseconds: ``12.3 µs``, ``4.56 ms``, ``1.20 s``."""
+    """A time given in microseconds, as us, ms or s."""
     if microseconds is None:
         return DASH
-    if microseconds < 1e3:
-        return f"{significant(microseconds)} µs"
-    if microseconds < 1e6:
+    if microseconds < 999.5:
+        return f"{significant(microseconds)} us"
+    if microseconds < 999_500:
         return f"{significant(microseconds / 1e3)} ms"
     return f"{significant(microseconds / 1e6)} s"
 
 
-def speedup(value: float | None) -> str:
-    """``1.84x``."""
-    return DASH if value is None else f"{value:.{_ratio_places(value)}f}x"
+def ratio(value: float | None) -> str:
+    """A speed-up: ``1.84x``."""
+    return DASH if value is None else f"{ratio_digits(value)}x"
 
 
-def speedup_interval(low: float | None, high: float | None, value: float) -> str:
-    """``[1.79, 1.90]`` with the decimals of its ratio ``value``, or nothing when unknown."""
+def ratio_digits(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else significant(value)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """``[1.79, 1.90]``, or nothing when unknown."""
     if low is None or high is None:
         return ""
-    places = _ratio_places(value)
-    return f"[{low:.{places}f}, {high:.{places}f}]"
-
-
-def _ratio_places(value: float) -> int:
-    return 2 if value < 10 else 1
+    return f"[{ratio_digits(low)}, {ratio_digits(high)}]"
 
 
 def inside_noise(low: float | None, high: float | None) -> bool:
@@ -55,14 +51,14 @@ def inside_noise(low: float | None, high: float | None) -> bool:
 
 
 def size_bytes(count: float | None) -> str:
-    """Bytes in powers of 1000, as device peaks are given: ``1.50 MB``."""
+    """Bytes in binary units: ``1.50 MiB``."""
     if count is None:
         return DASH
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
             return f"{count:.0f} B" if unit == "B" else f"{significant(count)} {unit}"
-        count /= 1000
-    return f"{significant(count)} TB"
+        count /= 1024
+    return f"{significant(count)} TiB"
 
 
 def quantity(value: float | None, unit: str = "") -> str:
@@ -75,15 +71,14 @@ def quantity(value: float | None, unit: str = "") -> str:
     return f"{value:.0f} {unit}".rstrip()
 
 
-def relative(moment: datetime, now: datetime) -> str:
-    """``just now``, ``12 s ago``, ``5 min ago``, ``3 h ago``, or the date."""
-    seconds = (now - moment).total_seconds()
-    if seconds < 10:
+def ago(seconds: float) -> str:
+    """Time since something, coarse: ``12 s ago``, ``5 min ago``, ``3 h ago``, ``2 d ago``."""
+    if seconds < 5:
         return "just now"
     if seconds < 60:
-        return f"{int(seconds)} s ago"
+        return f"{seconds:.0f} s ago"
     if seconds < 3600:
-        return f"{int(seconds // 60)} min ago"
+        return f"{seconds // 60:.0f} min ago"
     if seconds < 86_400:
-        return f"{int(seconds // 3600)} h ago"
-    return f"{moment:%Y-%m-%d}"
+        return f"{seconds // 3600:.0f} h ago"
+    return f"{seconds // 86_400:.0f} d ago"

@@ -1,7 +1,7 @@
-"""Three roles, held as Django groups: viewer (reads), operator (uploads and runs), curator (edits memory).
+"""Three roles, held as Django groups: viewer (reads), operator (uploads, runs), curator (edits memory).
 
-Operators and curators read as viewers do; a person can hold both. Superusers hold every role. Each page, route
-and socket names the role it wants here and nowhere else.
+Operators and curators read as viewers do; a person can hold both. Superusers hold every role. Each page,
+route and socket names the role it wants here and nowhere else.
 """
 
 from __future__ import annotations

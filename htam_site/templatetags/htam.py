@@ -101,8 +101,8 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
         '<span class="speedup{}" title="{}">{} <small>{}</small></span>',
         " muted" if noise else "",
         "Inside noise: the 95 % interval contains 1" if noise else "Median ratio, 95 % bootstrap interval",
-        figures.speedup(value),
-        figures.speedup_interval(low, high, value),
+        figures.ratio(value),
+        figures.interval(low, high),
     )
 
 
@@ -132,9 +132,10 @@ def ago(moment: datetime | None) -> SafeString:
     """A relative time with the absolute on hover; `frame.js` keeps it current."""
     if moment is None:
         return format_html('<span class="muted">{}</span>', figures.DASH)
+    seconds = (timezone.now() - moment).total_seconds()
     return format_html(
         '<time datetime="{}" title="{}" data-ago>{}</time>',
-        moment.isoformat(timespec="milliseconds"),
+        iso,
         f"{moment:%Y-%m-%d %H:%M:%S} UTC",
-        figures.relative(moment, timezone.now()),
+        figures.ago(seconds),
     )

@@ -1,5 +1,5 @@
 // What every page's frame does: theme, clock texts, worker heartbeat, keyboard, copy buttons.
-import { relative } from "./shared/format.js";
+import { ago } from "./format.js";
 import { startKeyboard } from "./keyboard.js";
 import { toast } from "./toast.js";
 import { watchWorkers } from "./workers.js";
@@ -18,7 +18,7 @@ export function switchTheme() {
 
 function refreshTimes() {
   for (const node of document.querySelectorAll("time[data-ago]")) {
-    node.textContent = relative(node.dateTime);
+    node.textContent = ago((Date.now() - new Date(node.dateTime).getTime()) / 1000);
   }
 }
 

@@ -1,5 +1,5 @@
 // Short notices in the corner.
-import { el } from "./shared/dom.js";
+import { el } from "./format.js";
 
 export function toast(text, kind = "info") {
   const box = document.getElementById("toasts");

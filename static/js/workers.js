@@ -1,7 +1,6 @@
 // Polls /api/workers/: the device chip, the heartbeat, and a banner when no worker runs.
-import { getAll } from "./shared/api.js";
-import { el } from "./shared/dom.js";
-import { relative } from "./shared/format.js";
+import { api } from "./api.js";
+import { ago, el } from "./format.js";
 
 const EVERY_MS = 5000;
 const FRESH_SECONDS = 30;
@@ -20,7 +19,7 @@ function ageOf(worker) {
 }
 
 function showNone(newest) {
-  const since = newest ? ` The last one was seen ${relative(newest.seen_at)}.` : "";
+  const since = newest ? ` The last one was seen ${ago(ageOf(newest))}.` : "";
   setChip("worker-chip", "down", "No worker", `No worker runs.${since}`);
   setChip("device-chip", "unknown", "No device yet", "A worker reports its device when it starts");
   const banner = document.getElementById("worker-banner");
@@ -34,14 +33,15 @@ function showAlive(alive) {
   const device = shown.device?.name || "Device unknown";
   setChip("device-chip", busy ? "busy" : "idle", `${device} \u2013 ${busy ? busy.activity : "idle"}`, device);
   const word = alive.length === 1 ? "Worker" : `${alive.length} workers`;
-  setChip("worker-chip", "up", word, alive.map((worker) => `${worker.name}: ${relative(worker.seen_at)}`).join("\n"));
+  setChip("worker-chip", "up", word, alive.map((worker) => `${worker.name}: ${ago(ageOf(worker))}`).join("\n"));
   document.getElementById("worker-banner").hidden = true;
 }
 
 async function refresh() {
   if (document.hidden) return;
   try {
-    const workers = await getAll("/api/workers/");
+    const data = await api("GET", "/api/workers/");
+    const workers = data.results ?? data;
     const alive = workers.filter((worker) => ageOf(worker) < FRESH_SECONDS);
     if (alive.length) showAlive(alive);
     else showNone(workers.sort((a, b) => ageOf(a) - ageOf(b))[0]);
