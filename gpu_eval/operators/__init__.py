@@ -1,0 +1,1 @@
+"""Operators: KernelBench-format Python files, first parsed, then run inside the judge only."""

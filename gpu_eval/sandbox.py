@@ -1,0 +1,149 @@
+"""What contains a child process: bubblewrap where it works, else namespaces by `unshare`, else nothing, and it says so.
+
+All three give an allow-listed environment, its own scratch folder and resource limits that the child sets on itself
+before it runs foreign code. The namespaces add: no network, own process tree (so killing the first process kills all),
+and, with bubblewrap, a file system that holds the interpreter, this package and the device's files, nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+BUBBLEWRAP, UNSHARE, NONE = "bubblewrap", "unshare", "none"
+CHOICE_VARIABLE = "HTAM_SANDBOX"  # auto (default), bubblewrap, unshare or none
+
+# Variables a child may inherit. Anything else (keys, tokens, database addresses) stays behind.
+ENVIRONMENT = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",
+    "POCL_DEVICES",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+READABLE = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/sys")
+READABLE_ETC = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/OpenCL",
+    "/etc/alternatives",
+    "/etc/localtime",
+)
+DEVICE_PATTERNS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
+SCRATCH_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """How one child is started. ``exchange`` is the folder shared with its sibling, ``scratch`` its own."""
+
+    level: str
+    exchange: Path
+    scratch: Path
+
+    def command(self, arguments: list[str]) -> list[str]:
+        """``arguments`` wrapped in what contains them."""
+        if self.level == BUBBLEWRAP:
+            return [*bubblewrap_prefix(self.exchange, self.scratch), *arguments]
+        if self.level == UNSHARE:
+            return [*unshare_prefix(), *arguments]
+        return arguments
+
+    def environment(self) -> dict[str, str]:
+        """The child's whole environment."""
+        kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+        scratch = str(self.scratch)
+        return {
+            **kept,
+            "HOME": scratch,
+            "TMPDIR": scratch,
+            "XDG_CACHE_HOME": scratch,
+            "POCL_CACHE_DIR": scratch,
+            "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
+            "TRITON_CACHE_DIR": f"{scratch}/triton",
+            "CUDA_CACHE_PATH": f"{scratch}/cuda",
+            "PYTHONPATH": str(package_root()),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONNOUSERSITE": "1",
+        }
+
+
+def package_root() -> Path:
+    """The folder that holds the package `gpu_eval`."""
+    return Path(__file__).resolve().parent.parent
+
+
+@functools.cache
+def sandbox_level() -> str:
+    """The strongest containment that works here, or the one that ``HTAM_SANDBOX`` names."""
+    choice = os.environ.get(CHOICE_VARIABLE, "auto")
+    if choice in (BUBBLEWRAP, UNSHARE, NONE):
+        return choice
+    if shutil.which("bwrap") and succeeds([*bubblewrap_prefix(Path("/tmp"), Path("/tmp")), "true"]):
+        return BUBBLEWRAP
+    if shutil.which("unshare") and succeeds([*unshare_prefix(), "true"]):
+        return UNSHARE
+    return NONE
+
+
+def succeeds(command: list[str]) -> bool:
+    """Whether a short command ends with status 0."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def unshare_prefix() -> list[str]:
+    """Own network, IPC and process namespaces; a user namespace too where the caller is not root."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    flags = ["--net", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"]
+    return ["unshare", *user, *flags, "--"]
+
+
+def bubblewrap_prefix(exchange: Path, scratch: Path) -> list[str]:
+    """A file system of the interpreter, this package and the device; the two folders are writable."""
+    command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    for path in (*READABLE, *READABLE_ETC):
+        command += ["--ro-bind-try", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for pattern in DEVICE_PATTERNS:
+        for device in sorted(glob.glob(pattern)):
+            command += ["--dev-bind-try", device, device]
+    for path in interpreter_paths():
+        command += ["--ro-bind", path, path]
+    for folder in dict.fromkeys((str(exchange), str(scratch))):
+        command += ["--bind", folder, folder]
+    return [*command, "--chdir", str(scratch), "--"]
+
+
+def interpreter_paths() -> list[str]:
+    """Folders that a Python child reads, outside those of the system."""
+    package = Path(__file__).resolve().parent
+    paths = {str(package), sys.prefix, sys.base_prefix, sys.exec_prefix}
+    paths.update(str(Path(prefix).resolve()) for prefix in (sys.prefix, sys.base_prefix))
+    paths.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    existing = sorted(path for path in paths if os.path.isdir(path))
+    return [path for path in existing if not path.startswith(("/usr/", "/opt/")) and path not in ("/usr", "/")]
