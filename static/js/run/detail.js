@@ -1,6 +1,6 @@
 /** What is fetched on selection: a step's decision and candidates, a candidate's plan, an evaluation. Kept once fetched. */
 
-import { get } from "../shared/api.js";
+import { get } from "../shared/rest.js";
 
 const plans = new Map();
 const evaluations = new Map();

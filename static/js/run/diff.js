@@ -2,8 +2,8 @@
 
 import { durationUs } from "../format.js";
 import { el, fill, icon, notice } from "../shared/dom.js";
-import { ratioWithInterval } from "../shared/format.js";
-import { get } from "../shared/api.js";
+import { ratioWithInterval } from "../shared/figures.js";
+import { get } from "../shared/rest.js";
 import { chosenCandidate, stepDetail } from "./detail.js";
 import { Pane } from "./pane.js";
 
@@ -118,11 +118,11 @@ function withPlainHeader(unified) {
 
 function metric(step) {
   if (step.speedup === null || step.speedup === undefined) return null;
-  const time = step.time_us ? `${microseconds(step.time_us)}, ` : "";
+  const time = step.time_us ? `${durationUs(step.time_us)}, ` : "";
   return el(
     "span",
     { class: "diff-metric num" },
-    `${time}${speedupInterval(step.speedup, step.speedup_low, step.speedup_high)} over eager`,
+    `${time}${ratioWithInterval(step.speedup, step.speedup_low, step.speedup_high)} over eager`,
   );
 }
 

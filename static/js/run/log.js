@@ -2,7 +2,7 @@
 
 import { durationUs } from "../format.js";
 import { el, fill, icon } from "../shared/dom.js";
-import { clock, ratioWithInterval, signed } from "../shared/format.js";
+import { clock, ratioWithInterval, signed } from "../shared/figures.js";
 
 const FLUSH_EVERY = 100;
 const SHOWN = 1000;
@@ -106,8 +106,8 @@ const SENTENCES = {
     text: [
       p.kind === "confirm" ? "Confirmed:" : "Verdict:",
       p.outcome,
-      p.time_us ? microseconds(p.time_us) : "",
-      p.speedup ? speedupInterval(p.speedup, p.speedup_low, p.speedup_high) : "",
+      p.time_us ? durationUs(p.time_us) : "",
+      p.speedup ? ratioWithInterval(p.speedup, p.speedup_low, p.speedup_high) : "",
       p.message,
     ]
       .filter(Boolean)
@@ -116,7 +116,7 @@ const SENTENCES = {
   }),
   "step.repair": (p) => ({ text: `Repair ${p.attempt} of ${p.of}: ${p.reason ?? ""}`, tone: "bad" }),
   "memory.updated": (p) => ({ text: memorySentence(p.change) }),
-  "run.best": (p) => ({ text: `New best: ${speedupInterval(p.speedup, p.speedup_low, p.speedup_high)}`, tone: "good" }),
+  "run.best": (p) => ({ text: `New best: ${ratioWithInterval(p.speedup, p.speedup_low, p.speedup_high)}`, tone: "good" }),
   "step.finished": (p) => ({ text: `Finished: ${p.step?.outcome || "no verdict"}`, tone: "strong" }),
   log: (p) => ({ text: p.text }),
 };

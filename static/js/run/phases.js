@@ -1,7 +1,7 @@
 /** The phase strip: what the selected step is doing now and how long each phase took. */
 
 import { el, fill } from "../shared/dom.js";
-import { seconds } from "../shared/format.js";
+import { seconds } from "../shared/figures.js";
 
 const PHASES = ["summarise", "direction", "strategy", "write", "compile", "check", "time", "update"];
 const LABELS = {

@@ -3,7 +3,7 @@
  * while no socket stands. Either way a row is neither lost nor applied twice.
  */
 
-import { get } from "../shared/api.js";
+import { get } from "../shared/rest.js";
 
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 15000;

@@ -2,7 +2,7 @@
 
 import { durationUs, ratio, sizeBytes } from "../format.js";
 import { el, notice, table } from "../shared/dom.js";
-import { count, percent, words } from "../shared/format.js";
+import { count, percent, words } from "../shared/figures.js";
 import { stepDetail } from "./detail.js";
 import { Pane } from "./pane.js";
 

@@ -1,8 +1,8 @@
 /** The step cards: direction > strategy, verdict, speed-up with interval, time. Failures are steps like any other. */
 
+import { durationUs, outcomeBadge, speedup } from "../format.js";
 import { el, fill, icon, notice, perFrame } from "../shared/dom.js";
-import { microseconds, seconds } from "../shared/format.js";
-import { outcomeBadge, speedupFigure } from "./outcome.js";
+import { seconds } from "../shared/figures.js";
 
 export function mountSteps(root, store) {
   const list = el("ol", { class: "step-list", role: "listbox", "aria-label": "Steps", tabindex: "0" });
@@ -49,8 +49,8 @@ function card(step, store, selected) {
       "div",
       { class: "step-foot" },
       step.outcome ? outcomeBadge(step.outcome) : el("span", { class: "step-working" }, workingWord(store, step)),
-      step.speedup ? speedupFigure(step.speedup, step.speedup_low, step.speedup_high) : null,
-      el("span", { class: "num muted step-time" }, step.time_us ? microseconds(step.time_us) : duration(step)),
+      step.speedup ? speedup(step.speedup, step.speedup_low, step.speedup_high) : null,
+      el("span", { class: "num muted step-time" }, step.time_us ? durationUs(step.time_us) : duration(step)),
     ),
     step.message && step.outcome !== "faster"
       ? el("div", { class: "step-message", title: step.message }, step.message)

@@ -3,17 +3,15 @@
  * ever parsed as HTML.
  */
 
-/** `el("td", {class: "num", dataset: {id: 3}, onclick: f}, "text", child, null)`; null and false children are left out. */
-export function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "dataset") Object.assign(node.dataset, value);
-    else if (name === "style") Object.assign(node.style, value);
-    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : String(value));
-  }
-  node.append(...present(children));
+import { el as plainElement, icon } from "../format.js";
+
+export { icon };
+
+/** `el("td", {class: "num", dataset: {id: 3}, onclick: f}, "text", child)`; null, false and "" children are left out. */
+export function el(tag, { dataset = {}, style = {}, ...attributes } = {}, ...children) {
+  const node = plainElement(tag, attributes, ...present(children));
+  Object.assign(node.dataset, dataset);
+  Object.assign(node.style, style);
   return node;
 }
 
@@ -21,11 +19,6 @@ export function el(tag, attributes = {}, ...children) {
 export function fill(node, ...children) {
   node.replaceChildren(...present(children));
   return node;
-}
-
-/** A Tabler icon, invisible to screen readers: the word beside it says the same. */
-export function icon(name, extra = "") {
-  return el("i", { class: `ti ti-${name} ${extra}`.trim(), "aria-hidden": "true" });
 }
 
 /** What a panel shows while it has nothing: one sentence and, at most, one action. */
@@ -76,16 +69,6 @@ export function perFrame(callback) {
   };
 }
 
-/** True while the person is typing somewhere, so that single-key shortcuts stay out of the way. */
-export function isTyping(event) {
-  const target = event.target;
-  return (
-    event.ctrlKey || event.metaKey || event.altKey ||
-    (target instanceof HTMLElement &&
-      (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)))
-  );
-}
-
 /** The value of a CSS custom property as it stands under the current theme. */
 export function cssVariable(name, fallback) {
   return getComputedStyle(document.body).getPropertyValue(name).trim() || fallback;
@@ -93,16 +76,12 @@ export function cssVariable(name, fallback) {
 
 /** Call `callback` whenever the page turns light or dark. */
 export function onThemeChange(callback) {
-  new MutationObserver(callback).observe(document.documentElement, {
-    attributes: true,
-    attributeFilter: ["data-bs-theme"],
-  });
-  new MutationObserver(callback).observe(document.body, { attributes: true, attributeFilter: ["data-bs-theme"] });
+  document.addEventListener("htam:theme", callback);
 }
 
 function present(children) {
   return children
-    .flat()
+    .flat(Infinity)
     .filter((child) => child !== null && child !== undefined && child !== false && child !== "")
     .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
