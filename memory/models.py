@@ -55,11 +55,14 @@ class GlobalNode(CuratedPart):
     intent = models.TextField(help_text="What this direction is for, in a sentence or two.")
     goals = models.JSONField(default=list, help_text="Sentences: what success looks like.")
     triggers = models.JSONField(
-        default=list, help_text='Conditions on the state, e.g. {"fact": "bottleneck", "op": "in", "value": ["memory"]}.'
+        default=list,
+        help_text='Conditions on the state, e.g. {"fact": "bottleneck", "op": "in", "value": ["memory"]}.',
     )
     risks = models.JSONField(default=list, help_text="Sentences: what tends to go wrong.")
     prior_utility = models.FloatField(
-        default=0.0, validators=UTILITY_RANGE, help_text="Expected log2 speed-up of a step, -1 to 1, before evidence."
+        default=0.0,
+        validators=UTILITY_RANGE,
+        help_text="Expected log2 speed-up of a step, -1 to 1, before evidence.",
     )
     x = models.FloatField(null=True, blank=True, help_text="Position on the graph page, pixels.")
     y = models.FloatField(null=True, blank=True)
@@ -80,11 +83,15 @@ class LocalNode(CuratedPart):
     title = models.CharField(max_length=160)
     edit_pattern = models.TextField(help_text="What to change in the kernel, concretely.")
     applies_when = models.TextField(help_text="When this strategy fits, in words.")
-    conditions = models.JSONField(default=list, help_text="The same as conditions on the state; all must hold.")
+    conditions = models.JSONField(
+        default=list, help_text="The same as conditions on the state; all must hold."
+    )
     checks = models.JSONField(default=list, help_text="What to verify after the edit.")
     risks = models.JSONField(default=list)
     recipe = models.JSONField(
-        null=True, blank=True, help_text='The recipe move that executes it, e.g. {"move": "vector_width", "width": 4}.'
+        null=True,
+        blank=True,
+        help_text='The recipe move that executes it, e.g. {"move": "vector_width", "width": 4}.',
     )
     prior_utility = models.FloatField(default=0.0, validators=UTILITY_RANGE)
 
@@ -125,9 +132,10 @@ class TransitionEdge(CuratedPart):
 class Evidence(models.Model):
     """What one step showed about one direction, strategy and transition.
 
-    ``utility`` is u = clip(log2(t_before / t_after), -1, 1) for a correct step and the run's failure penalty for a
-    failed one. ``step_id`` refers to optimizer.Step without a foreign key: the memory does not depend on runs, and
-    evidence outlives them. The unique constraint is what makes a resumed step unable to teach twice.
+    ``utility`` is u = clip(log2(t_before / t_after), -1, 1) for a correct step and the run's failure penalty
+    for a failed one. ``step_id`` refers to optimizer.Step without a foreign key: the memory does not depend
+    on runs, and evidence outlives them. The unique constraint is what makes a resumed step unable to teach
+    twice.
     """
 
     bank = models.ForeignKey(MemoryBank, on_delete=models.CASCADE, related_name="evidence")
@@ -171,8 +179,8 @@ class Evidence(models.Model):
 class EvidenceTotals(models.Model):
     """Sums over the evidence of one node or edge within one bucket of (device, dtype, family).
 
-    Exactly one of ``direction``, ``strategy``, ``edge`` is set. Selection reads these few rows instead of the log,
-    and weighs each bucket by how near it is to the run's own device, dtype and family.
+    Exactly one of ``direction``, ``strategy``, ``edge`` is set. Selection reads these few rows instead of
+    the log, and weighs each bucket by how near it is to the run's own device, dtype and family.
     """
 
     bank = models.ForeignKey(MemoryBank, on_delete=models.CASCADE, related_name="totals")
