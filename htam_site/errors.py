@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import Any
 
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
+
+from htam_site.error_pages import new_error_id
 
 log = logging.getLogger(__name__)
 
@@ -16,6 +17,6 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
     response = exception_handler(error, context)
     if response is not None:
         return response
-    error_id = uuid.uuid4().hex[:12]
+    error_id = new_error_id()
     log.exception("API error %s", error_id)
     return Response({"detail": f"Something broke on our side; the log has it as {error_id}."}, status=500)

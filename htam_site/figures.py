@@ -1,4 +1,4 @@
-"""How numbers read: three significant digits, a unit, doubt beside every ratio. `static/js/format.js` matches."""
+"""How numbers read: three significant digits, a unit, doubt beside a ratio. `static/js/format.js` matches."""
 
 from __future__ import annotations
 

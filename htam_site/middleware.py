@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from whitenoise.middleware import WhiteNoiseMiddleware
+
+from htam_site.error_pages import answer
 
 # Everything comes from our own server. Inline styles are allowed because Cytoscape, uPlot and Ace set them;
 # inline script is not. blob: workers are Ace's.
@@ -52,3 +55,19 @@ class ContentSecurityPolicy:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
         return response
+
+
+class BodyLimit:
+    """Refuse a request whose body is larger than any of ours, before a parser reads it into memory."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        size = int(request.META.get("CONTENT_LENGTH") or 0)
+        limit = settings.MAX_REQUEST_BYTES
+        if size > limit:
+            return answer(
+                request, 413, f"That is {size / 1e6:.1f} MB; this server takes {limit / 1e6:.0f} MB at most."
+            )
+        return self.get_response(request)

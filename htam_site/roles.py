@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.decorators import user_passes_test
 from django.core.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
-from rest_framework.views import APIView
+
+if TYPE_CHECKING:  # rest_framework.views reads HasRole from the settings while it is imported
+    from rest_framework.request import Request
+    from rest_framework.views import APIView
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

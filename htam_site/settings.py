@@ -15,7 +15,12 @@ VAR_DIR = Path(env.text("HTAM_VAR_DIR") or BASE_DIR / "var")  # database, secret
 
 DEBUG = env.flag("HTAM_DEBUG", False)
 SECRET_KEY = secret_key(VAR_DIR)
+HOST = env.text("HTAM_HOST") or "127.0.0.1"  # where `manage.py serve` listens
+PORT = env.number("HTAM_PORT", 8000)
+EVERY_ADDRESS = {"0.0.0.0", "::"}
 ALLOWED_HOSTS = env.words("HTAM_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+if HOST not in {*ALLOWED_HOSTS, *EVERY_ADDRESS}:
+    ALLOWED_HOSTS = [*ALLOWED_HOSTS, HOST]
 CSRF_TRUSTED_ORIGINS = env.words("HTAM_TRUSTED_ORIGINS", [])
 
 INSTALLED_APPS = [
@@ -41,6 +46,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "htam_site.middleware.StaticFiles",
     "htam_site.middleware.ContentSecurityPolicy",
+    "htam_site.middleware.BodyLimit",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -108,6 +114,8 @@ WHITENOISE_ALLOW_ALL_ORIGINS = False
 SILENCED_SYSTEM_CHECKS = ["staticfiles.W004"]  # htam.W001 says it with the fix
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+MAX_REQUEST_BYTES = 8 * 1000 * 1000  # operators and plans are kilobytes; a bank file may be a few megabytes
+CSRF_FAILURE_VIEW = "htam_site.error_pages.csrf_failure"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -129,6 +137,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["htam_site.roles.HasRole"],
 }
 
 REDIS_URL = env.text("HTAM_REDIS_URL")

@@ -8,3 +8,8 @@ urlpatterns = [
     path("", include("htam_site.accounts.urls")),
     path("api/", include("htam_site.api_urls")),
 ]
+
+handler400 = "htam_site.error_pages.bad_request"
+handler403 = "htam_site.error_pages.forbidden"
+handler404 = "htam_site.error_pages.not_found"
+handler500 = "htam_site.error_pages.broken"

@@ -135,7 +135,7 @@ def ago(moment: datetime | None) -> SafeString:
     seconds = (timezone.now() - moment).total_seconds()
     return format_html(
         '<time datetime="{}" title="{}" data-ago>{}</time>',
-        iso,
+        moment.isoformat(timespec="milliseconds"),
         f"{moment:%Y-%m-%d %H:%M:%S} UTC",
         figures.ago(seconds),
     )
