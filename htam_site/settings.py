@@ -137,6 +137,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "OperatorStatus": "optimizer.choices.OperatorStatus",
+        "RunStatus": "optimizer.choices.RunStatus",
+    },
     "SERVE_PERMISSIONS": ["htam_site.roles.HasRole"],
 }
 

@@ -1,3 +1,23 @@
-from django.urls import URLPattern
+"""Routes of operators, runs and workers."""
 
-urlpatterns: list[URLPattern] = []
+from __future__ import annotations
+
+from django.urls import include, path
+from rest_framework.routers import SimpleRouter
+
+from optimizer.api.operators import OperatorViewSet
+from optimizer.api.runs import CandidateViewSet, EvaluationViewSet, RunViewSet, StepViewSet
+from optimizer.api.workers import DeviceList, WorkerList
+
+router = SimpleRouter()
+router.register("operators", OperatorViewSet, basename="api-operator")
+router.register("runs", RunViewSet, basename="api-run")
+router.register("steps", StepViewSet, basename="api-step")
+router.register("candidates", CandidateViewSet, basename="api-candidate")
+router.register("evaluations", EvaluationViewSet, basename="api-evaluation")
+
+urlpatterns = [
+    path("", include(router.urls)),
+    path("workers/", WorkerList.as_view(), name="api-workers"),
+    path("devices/", DeviceList.as_view(), name="api-devices"),
+]

@@ -1,0 +1,1 @@
+"""What an engineer takes away: a run as one zip."""

@@ -1,0 +1,259 @@
+"""The stages of a step, one function each. A stage reads the rows, decides, and saves its result with the move to the
+next stage in one transaction; killed at any point, it is done again from the same rows and decides the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from memory.models import LocalNode
+from memory.services import StrategyOption, choose_direction, strategy_options
+from optimizer.choices import EvaluationKind, Stage, outcome_of
+from optimizer.loop import summary, teaching
+from optimizer.loop.context import StepContext
+from optimizer.models import Candidate, CandidateEvaluation, Step
+from optimizer.proposers import Failure, NoProposal, Proposal
+from optimizer.serializers import deciding_evaluation
+
+REPAIRABLE = frozenset(
+    {
+        "compile_error",
+        "launch_error",
+        "wrong",
+        "nondeterministic",
+        "crashed",
+        "timeout",
+        "out_of_memory",
+        "rejected",
+    }
+)
+
+
+def summarise(ctx: StepContext) -> None:
+    """s_t, and the plan to edit: the best correct one so far, or none for PyTorch itself."""
+    earlier = finished_steps(ctx)
+    parent = best_correct(ctx.run.pk)
+    state = summary.summarise(ctx.run, ctx.step, ctx.report, earlier, parent)
+    with ctx.saving(Stage.DIRECTION, state=state, parent=parent):
+        pass
+
+
+def direction(ctx: StepContext) -> None:
+    """Choose a direction by the memory's policy, among those with a strategy that the proposer can carry out."""
+    state = ctx.search_state()
+    known: dict[str, bool] = {}
+
+    def usable(node: LocalNode) -> bool:
+        recipe = repr(node.recipe)
+        if recipe not in known:
+            with ctx.outside():
+                known[recipe] = ctx.proposer.can_use(state, node.recipe)
+        return known[recipe]
+
+    decision = choose_direction(
+        ctx.run.bank,
+        ctx.step.state["prefix"],
+        state.facts,
+        ctx.evidence_context,
+        ctx.config,
+        ctx.rng("direction"),
+        usable=usable,
+    )
+    node = ctx.run.bank.directions.get(key=decision.chosen)
+    with ctx.saving(Stage.STRATEGY, direction=node, decision=decision.to_json()) as save:
+        save.event(
+            "step.direction",
+            step=ctx.step.pk,
+            index=ctx.step.index,
+            direction={"id": node.pk, "key": node.key, "title": node.title},
+            probability=decision.probability,
+        )
+
+
+def strategy(ctx: StepContext) -> None:
+    """Let the proposer choose among the direction's strategies; without a usable one the step ends here."""
+    options = options_of(ctx)
+    with ctx.outside():
+        choice = ctx.proposer.choose_strategy(ctx.search_state(), options, ctx.rng("strategy"))
+    saved = {
+        "reason": choice.reason,
+        "scores": choice.scores,
+        "chosen": choice.option.key if choice.option else None,
+    }
+    if choice.option is None:
+        with ctx.saving(Stage.UPDATE, strategy_choice=saved, message=choice.reason):
+            return
+    option = choice.option
+    with ctx.saving(Stage.WRITE, strategy_choice=saved, strategy_id=option.id) as save:
+        save.event(
+            "step.strategy",
+            step=ctx.step.pk,
+            strategy={"id": option.id, "key": option.key, "title": option.title},
+            reason=choice.reason,
+        )
+
+
+def write(ctx: StepContext) -> None:
+    """Write the step's plan, or repair the one that failed; a proposer with nothing to offer ends the step."""
+    attempts = list(ctx.step.candidates.prefetch_related("evaluations").order_by("attempt"))
+    option = next(option for option in options_of(ctx) if option.id == ctx.step.strategy_id)
+    with ctx.outside():
+        proposal = propose(ctx, option, attempts)
+    if isinstance(proposal, NoProposal):
+        with ctx.saving(Stage.UPDATE, message=proposal.reason):
+            return
+    with ctx.saving(Stage.EVALUATE) as save:
+        candidate = Candidate.objects.create(
+            step=ctx.step,
+            attempt=len(attempts),
+            parent=attempts[-1] if attempts else ctx.step.parent,
+            plan=proposal.plan,
+            plan_hash=plan_hash(proposal.plan),
+            language=proposal.language,
+            schedule=proposal.schedule,
+            note=proposal.note,
+        )
+        save.event(
+            "candidate.written",
+            step=ctx.step.pk,
+            candidate=candidate.pk,
+            attempt=candidate.attempt,
+            of=ctx.run.repair_tries,
+            language=candidate.language,
+        )
+
+
+def propose(ctx: StepContext, option: StrategyOption, attempts: list[Candidate]) -> Proposal | NoProposal:
+    state = ctx.search_state()
+    rng = ctx.rng(f"write:{len(attempts)}")
+    if not attempts:
+        return ctx.proposer.write(state, option, rng)
+    failed = attempts[-1]
+    view = next(item for item in reversed(state.tried) if item.plan_hash == failed.plan_hash)
+    return ctx.proposer.repair(state, option, view, failure_of(failed), len(attempts), rng)
+
+
+def failure_of(candidate: Candidate) -> Failure:
+    evaluation = deciding_evaluation(candidate)
+    assert evaluation is not None  # a repair follows an evaluation
+    checks = [check for check in evaluation.result.get("checks", []) if not check["passed"]]
+    return Failure(evaluation.verdict, evaluation.message, evaluation.result.get("compiler_log", ""), checks)
+
+
+def evaluate(ctx: StepContext) -> None:
+    """Judge the newest plan; measure it again in a fresh runner where it looks like a new best."""
+    candidate = ctx.step.candidates.order_by("attempt").last()
+    assert candidate is not None  # `write` saved it with the move to this stage
+    evaluation = measured(ctx, candidate, EvaluationKind.FIRST)
+    if teaching.looks_improved(evaluation, teaching.speedup_before(ctx.step)):
+        evaluation = measured(ctx, candidate, EvaluationKind.CONFIRM)
+    if evaluation.verdict in REPAIRABLE and candidate.attempt < ctx.run.repair_tries:
+        with ctx.saving(Stage.WRITE) as save:
+            save.event(
+                "step.repair",
+                step=ctx.step.pk,
+                attempt=candidate.attempt + 1,
+                of=ctx.run.repair_tries,
+                reason=evaluation.message,
+            )
+        return
+    with ctx.saving(Stage.UPDATE):
+        pass
+
+
+def measured(ctx: StepContext, candidate: Candidate, kind: EvaluationKind) -> CandidateEvaluation:
+    """The stored evaluation of this kind, made now where there is none."""
+    stored = candidate.evaluations.filter(kind=kind).first()
+    if stored is not None:
+        return stored
+
+    def on_phase(phase: str) -> None:
+        ctx.emit("evaluation.phase", step=ctx.step.pk, candidate=candidate.pk, phase=phase, kind=kind.value)
+
+    with ctx.outside():
+        result = ctx.evaluator.evaluate(
+            ctx.subject, candidate.plan, candidate.plan_hash, kind.value, on_phase
+        )
+    outcome = outcome_of(result.verdict.value, result.speedup_low, result.speedup_high)
+    with ctx.saving() as save:
+        evaluation = CandidateEvaluation.objects.create(
+            candidate=candidate,
+            kind=kind,
+            verdict=result.verdict.value,
+            outcome=outcome,
+            message=result.message,
+            result=result.to_json(),
+            device_key=result.device.key if result.device else ctx.report.device_key,
+            speedup=result.speedup,
+            speedup_low=result.speedup_low,
+            speedup_high=result.speedup_high,
+            time_us=result.candidate.median_us if result.candidate else None,
+            baseline_us=result.baseline.median_us if result.baseline else None,
+        )
+        save.event("evaluation.done", **evaluation_payload(ctx.step, evaluation))
+    return evaluation
+
+
+def evaluation_payload(step: Step, evaluation: CandidateEvaluation) -> dict[str, Any]:
+    names = ("kind", "verdict", "outcome", "message", "speedup", "speedup_low", "speedup_high", "time_us")
+    figures = {name: getattr(evaluation, name) for name in names}
+    return {
+        "step": step.pk,
+        "candidate": evaluation.candidate_id,
+        "evaluation": evaluation.pk,
+        **figures,
+        "kind": str(evaluation.kind),
+    }
+
+
+def finished_steps(ctx: StepContext) -> list[Step]:
+    """The run's earlier steps, in order."""
+    return list(
+        ctx.run.steps.filter(index__lt=ctx.step.index)
+        .select_related("direction", "strategy")
+        .order_by("index")
+    )
+
+
+def options_of(ctx: StepContext) -> list[StrategyOption]:
+    assert ctx.step.direction is not None  # chosen by the stage before
+    return strategy_options(
+        ctx.run.bank, ctx.step.direction.key, ctx.step.state["facts"], ctx.evidence_context, ctx.config
+    )
+
+
+def best_correct(run_id: int) -> Candidate | None:
+    """The fastest plan of the run that no evaluation faulted; the earlier one of equals."""
+    candidates = (
+        Candidate.objects.filter(step__run_id=run_id, evaluations__verdict="correct")
+        .select_related("step")
+        .prefetch_related("evaluations")
+        .order_by("step__index", "attempt")
+        .distinct()
+    )
+    best, best_speedup = None, 0.0
+    for candidate in candidates:
+        evaluation = deciding_evaluation(candidate)
+        if (
+            evaluation is not None
+            and evaluation.verdict == "correct"
+            and (evaluation.speedup or 0.0) > best_speedup
+        ):
+            best, best_speedup = candidate, evaluation.speedup or 0.0
+    return best
+
+
+def plan_hash(plan: str) -> str:
+    """SHA-256 of the text: equal plans are equal candidates."""
+    return hashlib.sha256(plan.encode()).hexdigest()
+
+
+STAGES: dict[str, Callable[[StepContext], None]] = {
+    Stage.SUMMARISE: summarise,
+    Stage.DIRECTION: direction,
+    Stage.STRATEGY: strategy,
+    Stage.WRITE: write,
+    Stage.EVALUATE: evaluate,
+    Stage.UPDATE: teaching.update,
+}

@@ -1,0 +1,154 @@
+"""The state s_t of a step: flat facts that the memory's conditions read, and what a person or a model needs to see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory.policy import START
+from optimizer.models import Candidate, CandidateEvaluation, HealthReport, Run, Step
+from optimizer.recipes import schedule_facts
+from optimizer.recipes.schedule import Schedule
+from optimizer.serializers import deciding_evaluation
+
+SMALL_LAUNCH_DISTANCE = 8.0  # eager time under this many empty launches: the launch dominates
+DIRECT_FACTS = ("registers", "spill_bytes", "shared_bytes", "occupancy")
+
+
+def summarise(
+    run: Run, step: Step, report: HealthReport, earlier: Sequence[Step], parent: Candidate | None
+) -> dict[str, Any]:
+    """Everything that this step's decisions read, as JSON. ``earlier`` are the run's finished steps, in order."""
+    evaluation = deciding_evaluation(parent)
+    return {
+        "facts": facts(run, step, report, earlier, parent),
+        "operator": operator_facts(run, report),
+        "best": best_facts(parent, evaluation),
+        "recent": [row(previous) for previous in earlier],
+        "prefix": prefix(earlier),
+    }
+
+
+def facts(
+    run: Run, step: Step, report: HealthReport, earlier: Sequence[Step], parent: Candidate | None
+) -> dict[str, Any]:
+    """The flat facts. A fact that is not known is left out: the memory then assumes nothing."""
+    known: dict[str, Any] = {
+        "family": run.operator.family,
+        "dtype": dtype_of(report),
+        "device_kind": report.device_kind,
+        "has_plan": parent is not None,
+        "bottleneck": "unknown",
+        "step_index": step.index,
+        "steps_left": run.steps_total - step.index + 1,
+        "failures_in_a_row": failures_in_a_row(earlier),
+        "small": report.report.get("launch_distance", SMALL_LAUNCH_DISTANCE) < SMALL_LAUNCH_DISTANCE,
+    }
+    if earlier:
+        known["last_verdict"] = earlier[-1].outcome
+        if earlier[-1].direction:
+            known["last_direction"] = earlier[-1].direction.key
+    if report.graph is not None:
+        known.update(schedule_facts(report.graph, schedule_of(parent)))
+    known.update(measured_facts(parent))
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def schedule_of(parent: Candidate | None) -> Schedule | None:
+    return Schedule.from_json(parent.schedule) if parent is not None and parent.schedule else None
+
+
+def measured_facts(parent: Candidate | None) -> dict[str, Any]:
+    """What the evaluation of the current best plan showed of the device's use."""
+    evaluation = deciding_evaluation(parent)
+    if evaluation is None:
+        return {}
+    result = evaluation.result
+    device = result.get("device") or {}
+    kernels = result.get("kernels") or []
+    found: dict[str, Any] = {
+        "bottleneck": result.get("bottleneck") or "unknown",
+        "bandwidth_fraction": share(result.get("achieved_gbs"), device.get("peak_bandwidth_gbs")),
+        "flop_fraction": share(result.get("achieved_gflops"), device.get("peak_fp32_gflops")),
+        "launches": sum(kernel["launches"] for kernel in kernels) + len(result.get("library_calls") or []),
+        "kernels": len(kernels),
+        "uses_library": bool(result.get("library_calls")),
+    }
+    for name in DIRECT_FACTS:
+        values = [kernel[name] for kernel in kernels if kernel.get(name) is not None]
+        if values:
+            found[name] = min(values) if name == "occupancy" else max(values)
+    return found
+
+
+def share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def dtype_of(report: HealthReport) -> str:
+    """The dtype of the first floating-point input; of the first input where none is."""
+    dtypes = [item["dtype"] for item in report.report.get("inputs", []) if item.get("dtype")]
+    floating = [dtype for dtype in dtypes if "float" in dtype]
+    return (floating or dtypes or ["float32"])[0]
+
+
+def failures_in_a_row(earlier: Sequence[Step]) -> int:
+    count = 0
+    for step in reversed(earlier):
+        if step.outcome in {"faster", "correct", "slower"}:
+            break
+        count += 1
+    return count
+
+
+def prefix(earlier: Sequence[Step]) -> list[str]:
+    """Keys of the directions taken so far, newest first, with the virtual START last."""
+    return [*(step.direction.key for step in reversed(earlier) if step.direction), START]
+
+
+def operator_facts(run: Run, report: HealthReport) -> dict[str, Any]:
+    health = report.report
+    names = (
+        "inputs",
+        "outputs",
+        "params_count",
+        "flops",
+        "bytes",
+        "floor_us",
+        "eager_us",
+        "compile_us",
+        "preset",
+    )
+    return {
+        "name": run.operator.name,
+        "precision": run.operator.precision,
+        "library_policy": run.operator.library_policy,
+        "device_key": report.device_key,
+        **{name: health.get(name) for name in names},
+    }
+
+
+def best_facts(parent: Candidate | None, evaluation: CandidateEvaluation | None) -> dict[str, Any]:
+    """The plan that this step edits; PyTorch itself while there is none."""
+    if parent is None or evaluation is None:
+        return {"candidate": None, "speedup": 1.0, "source": "PyTorch eager"}
+    return {
+        "candidate": parent.pk,
+        "step": parent.step.index,
+        "speedup": evaluation.speedup,
+        "time_us": evaluation.time_us,
+        "source": parent.note,
+    }
+
+
+def row(step: Step) -> dict[str, Any]:
+    return {
+        "index": step.index,
+        "direction": step.direction.key if step.direction else None,
+        "strategy": step.strategy.key if step.strategy else None,
+        "outcome": step.outcome,
+        "message": step.message,
+        "speedup": step.speedup,
+        "utility": step.utility,
+        "improved": step.improved,
+    }

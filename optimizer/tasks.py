@@ -1,0 +1,71 @@
+"""What the queue runs. Each task checks first whether it has anything to do, so a repeated task does nothing."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import uuid
+
+from django.db import transaction
+
+from gpu_eval.errors import UnusableInput
+from gpu_eval.results import EvaluationPolicy, LibraryPolicy, Precision
+from optimizer.loop import engine, processes, transitions
+from optimizer.loop.evaluation import LiveEvaluator, Subject
+from optimizer.models import Operator, RunEvent
+from optimizer.services import operators, workers
+from optimizer.services.queue import enqueue_step
+
+log = logging.getLogger(__name__)
+_evaluator: LiveEvaluator | None = None
+
+
+def run_step(run_id: int) -> None:
+    """One step of a run; queues the next one while the run goes on."""
+    progress = engine.run_step(run_id, evaluator(), follow)
+    workers.set_activity("")
+    if progress is engine.Progress.MORE:
+        with transaction.atomic():
+            transitions.release(run_id, processes.this_process())
+            enqueue_step(run_id)
+
+
+def inspect_operator(operator_id: int, device: str = "auto") -> None:
+    """Run the operator in the sandbox and store its health report, or why there is none."""
+    operator = Operator.objects.filter(pk=operator_id).first()
+    if operator is None:
+        return
+    workers.set_activity(f"inspecting {operator.name}"[:120])
+    try:
+        operators.apply_inspection(operator, evaluator().inspect(subject_of(operator, device)))
+    except UnusableInput as error:
+        operators.mark_invalid(operator, str(error))
+    except Exception:
+        error_id = uuid.uuid4().hex[:12]
+        log.exception("Inspecting operator %s broke, error %s", operator_id, error_id)
+        operators.mark_not_inspected(operator, f"Inspection broke on our side; the log has it as {error_id}.")
+    finally:
+        workers.set_activity("")
+
+
+def subject_of(operator: Operator, device: str) -> Subject:
+    policy = EvaluationPolicy(
+        precision=Precision(operator.precision), library=LibraryPolicy(operator.library_policy)
+    )
+    return Subject(operator.name, operator.source, device, policy)
+
+
+def evaluator() -> LiveEvaluator:
+    """This process's evaluator: its judge stays warm from step to step."""
+    global _evaluator
+    if _evaluator is None:
+        _evaluator = LiveEvaluator()
+        atexit.register(_evaluator.close)
+    return _evaluator
+
+
+def follow(event: RunEvent) -> None:
+    """Tell the worker's row what it is at."""
+    if event.kind == "step.stage":
+        payload = event.payload
+        workers.set_activity(f"{payload['stage']}: run {event.run_id}, step {payload['index']}")
