@@ -1,3 +1,13 @@
+"""Addresses of the websockets."""
+
+from __future__ import annotations
+
 from typing import Any
 
-websocket_urlpatterns: list[Any] = []
+from django.urls import re_path
+
+from optimizer.live.consumers import RunConsumer
+
+# RunConsumer.as_asgi() is typed as an ASGI application, which Django's stubs do not take for a view.
+application: Any = RunConsumer.as_asgi()
+websocket_urlpatterns: list[Any] = [re_path(r"^ws/runs/(?P<run_id>\d{1,18})/$", application)]
