@@ -72,6 +72,22 @@ def check_bank(data: Any) -> None:
     _check_keys(data)
 
 
+def check_part(definition: str, value: Any, name: str) -> None:
+    """Raise BankError when ``value`` is not what the schema's ``$defs/definition`` describes.
+
+    ``name`` stands for the value in the message's path.
+    """
+    _check_values(value)
+    error = best_match(_part_validator(definition).iter_errors(value))
+    if error is not None:
+        raise BankError(name + _sentence(error).removeprefix("$"))
+
+
+@functools.cache
+def _part_validator(definition: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{definition}", "$defs": schema()["$defs"]})
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = _Repeating(pairs)
     if len(result) == len(pairs):

@@ -304,4 +304,4 @@ def _standing(
     prior: float, totals: Sequence[BucketTotals], context: EvidenceContext, config: PolicyConfig
 ) -> dict[str, Any]:
     value = posterior(prior, totals, context, config)
-    return {"utility": value.mean, "n": value.tries, "effective_n": value.n}
+    return {"utility": value.mean, "n": value.n, "tries": value.tries}

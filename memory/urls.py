@@ -1,3 +1,11 @@
-from django.urls import URLPattern
+"""Addresses of the memory's pages."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import path
+
+from memory.pages import banks
+
+app_name = "memory"
+urlpatterns = [
+    path("", banks.bank_list, name="list"),
+    path("<int:bank_id>/", banks.bank_graph, name="graph"),
+]

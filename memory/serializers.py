@@ -1,0 +1,290 @@
+"""Objects of the memory as JSON for REST, websocket and exports; and the rules for what people save."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from memory.bankfile import BankError, check_part
+from memory.models import START, Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from memory.policy import POOLED, EvidenceContext
+from memory.statistics import buckets
+from memory.summaries import summarise
+
+
+class BoundedField(serializers.FloatField):
+    """A finite number within a range that the refusal names."""
+
+    low, high, unit = -1.0, 1.0, ""
+
+    def to_internal_value(self, data: Any) -> float:
+        try:
+            value = math.nan if isinstance(data, bool) else super().to_internal_value(data)
+        except serializers.ValidationError:
+            value = math.nan
+        if not self.low <= value <= self.high:
+            limits = f"between {self.low:.0f} and {self.high:.0f}{self.unit}"
+            raise serializers.ValidationError(f"{self.field_name} must be a number {limits}.")
+        return value
+
+
+class UtilityField(BoundedField):
+    """A utility, clip(log2(t_before / t_after), -1, 1)."""
+
+
+class CoordinateField(BoundedField):
+    """A position on the graph page."""
+
+    low, high, unit = -1e6, 1e6, " pixels"
+
+
+class SchemaField(serializers.JSONField):
+    """A value that one definition of the bank schema describes; files and forms obey the same rules."""
+
+    definition = ""
+
+    def to_internal_value(self, data: Any) -> Any:
+        value = super().to_internal_value(data)
+        try:
+            check_part(self.definition, value, str(self.field_name))
+        except BankError as error:
+            raise serializers.ValidationError(str(error)) from None
+        return value
+
+
+@extend_schema_field(serializers.ListField(child=serializers.CharField()))
+class SentencesField(SchemaField):
+    definition = "sentences"
+
+
+@extend_schema_field(serializers.ListField(child=serializers.DictField()))
+class ConditionsField(SchemaField):
+    definition = "conditions"
+
+
+@extend_schema_field(serializers.DictField(allow_null=True))
+class RecipeField(SchemaField):
+    definition = "recipe"
+
+
+class KeyField(serializers.RegexField):
+    """A stable name: lower-case words joined by hyphens."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", **kwargs)
+        self.error_messages["invalid"] = "A key is lower-case words joined by hyphens, such as memory-access."
+
+
+class StatisticsSerializer(serializers.Serializer[Any]):
+    """Posterior utility with its 95 % interval, evidence and rates (null before the first try)."""
+
+    utility = serializers.FloatField()
+    utility_low = serializers.FloatField()
+    utility_high = serializers.FloatField()
+    n = serializers.FloatField(help_text="Evidence weighted by its distance from the context asked for.")
+    tries = serializers.IntegerField()
+    compile_rate = serializers.FloatField(allow_null=True)
+    correct_rate = serializers.FloatField(allow_null=True)
+    improve_rate = serializers.FloatField(allow_null=True)
+    evidence_utility = serializers.FloatField(allow_null=True)
+
+
+class BucketSerializer(serializers.Serializer[Any]):
+    """Statistics of the evidence from one device, dtype and operator family."""
+
+    device = serializers.CharField()
+    dtype = serializers.CharField()
+    family = serializers.CharField()
+    tries = serializers.IntegerField()
+    compiled = serializers.IntegerField()
+    correct = serializers.IntegerField()
+    improved = serializers.IntegerField()
+    mean_utility = serializers.FloatField()
+
+
+class BankSerializer(serializers.ModelSerializer[MemoryBank]):
+    """A bank with the size of its parts, where the view has counted them."""
+
+    created_by = serializers.CharField(source="created_by.username", read_only=True, default=None)
+    directions_count = serializers.IntegerField(read_only=True, default=None)
+    strategies_count = serializers.IntegerField(read_only=True, default=None)
+    edges_count = serializers.IntegerField(read_only=True, default=None)
+    evidence_count = serializers.IntegerField(read_only=True, default=None)
+
+    class Meta:
+        model = MemoryBank
+        fields = [
+            "id", "name", "description", "frozen", "created_by", "created_at",
+            "directions_count", "strategies_count", "edges_count", "evidence_count",
+        ]  # fmt: skip
+        extra_kwargs = {"description": {"max_length": 20000}}
+
+
+class CuratedSerializer(serializers.ModelSerializer[Any]):
+    """What directions, strategies and edges share: statistics, and versions that a save must name.
+
+    Views prefetch ``totals``. ``context["evidence_context"]`` says whence statistics are seen.
+    """
+
+    fixed: tuple[str, ...] = ()  # fields that name the part: set once
+
+    version = serializers.IntegerField(
+        min_value=1, required=False, help_text="On a change: the version that was edited."
+    )
+    updated_by = serializers.CharField(source="updated_by.username", read_only=True, default=None)
+    prior_utility = UtilityField(default=0.0)
+    statistics = serializers.SerializerMethodField()
+    buckets = serializers.SerializerMethodField()
+
+    @extend_schema_field(StatisticsSerializer)
+    def get_statistics(self, part: Any) -> dict[str, Any]:
+        context: EvidenceContext = self.context.get("evidence_context", POOLED)
+        return summarise(part.prior_utility, buckets(part.totals.all()), context).to_json()
+
+    @extend_schema_field(BucketSerializer(many=True))
+    def get_buckets(self, part: Any) -> list[dict[str, Any]]:
+        rows = sorted(part.totals.all(), key=lambda row: (-row.tries, row.device, row.dtype, row.family))
+        return [
+            {
+                "device": row.device,
+                "dtype": row.dtype,
+                "family": row.family,
+                "tries": row.tries,
+                "compiled": row.compiled,
+                "correct": row.correct,
+                "improved": row.improved,
+                "mean_utility": row.utility_sum / row.tries if row.tries else 0.0,
+            }
+            for row in rows
+        ]
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if self.instance is None:
+            attrs.pop("version", None)
+            return attrs
+        if "version" not in attrs:
+            raise serializers.ValidationError({"version": ["Name the version that you edited."]})
+        for name in self.fixed:
+            if name in attrs and attrs.pop(name) != getattr(self.instance, name):
+                raise serializers.ValidationError({name: [f"{name} cannot change; make a new one instead."]})
+        return attrs
+
+
+class DirectionSerializer(CuratedSerializer):
+    fixed = ("bank", "key")
+
+    key = KeyField(max_length=60)
+    goals = SentencesField(default=list)
+    triggers = ConditionsField(default=list)
+    risks = SentencesField(default=list)
+    x = CoordinateField(allow_null=True, required=False)
+    y = CoordinateField(allow_null=True, required=False)
+
+    class Meta:
+        model = GlobalNode
+        fields = [
+            "id", "bank", "key", "title", "intent", "goals", "triggers", "risks", "prior_utility", "retired",
+            "x", "y", "version", "updated_by", "updated_at", "statistics", "buckets",
+        ]  # fmt: skip
+        read_only_fields = ["updated_at"]
+        extra_kwargs = {"intent": {"max_length": 5000}}
+
+
+class StrategySerializer(CuratedSerializer):
+    fixed = ("direction", "key")
+
+    key = KeyField(max_length=80)
+    direction_key = serializers.CharField(source="direction.key", read_only=True)
+    conditions = ConditionsField(default=list)
+    checks = SentencesField(default=list)
+    risks = SentencesField(default=list)
+    recipe = RecipeField(allow_null=True, required=False)
+
+    class Meta:
+        model = LocalNode
+        fields = [
+            "id", "direction", "direction_key", "key", "title", "edit_pattern", "applies_when", "conditions",
+            "checks", "risks", "recipe", "prior_utility", "retired", "version", "updated_by", "updated_at",
+            "statistics", "buckets",
+        ]  # fmt: skip
+        read_only_fields = ["updated_at"]
+        extra_kwargs = {"edit_pattern": {"max_length": 10000}, "applies_when": {"max_length": 5000}}
+
+
+class EdgeSerializer(CuratedSerializer):
+    """``source`` is null out of START."""
+
+    fixed = ("bank", "source", "target")
+
+    source_key = serializers.SerializerMethodField()
+    target_key = serializers.CharField(source="target.key", read_only=True)
+    risks = SentencesField(default=list)
+
+    class Meta:
+        model = TransitionEdge
+        fields = [
+            "id", "bank", "source", "source_key", "target", "target_key", "applies_when", "rationale",
+            "risks", "prior_utility", "retired", "version", "updated_by", "updated_at", "statistics",
+            "buckets",
+        ]  # fmt: skip
+        read_only_fields = ["updated_at"]
+        extra_kwargs = {
+            "applies_when": {"max_length": 5000},
+            "rationale": {"max_length": 5000},
+            "source": {"required": False, "allow_null": True, "default": None},
+        }
+
+    def get_source_key(self, edge: TransitionEdge) -> str:
+        return edge.source.key if edge.source else START
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if self.instance is None:
+            self._check_ends(attrs)
+        return attrs
+
+    def _check_ends(self, attrs: dict[str, Any]) -> None:
+        bank, source, target = attrs["bank"], attrs.get("source"), attrs["target"]
+        for name, node in (("source", source), ("target", target)):
+            if node is not None and node.bank_id != bank.pk:
+                raise serializers.ValidationError({name: [f"{name} belongs to another bank."]})
+        if TransitionEdge.objects.filter(bank=bank, source=source, target=target).exists():
+            start = source.key if source else START
+            raise serializers.ValidationError(f"There is an edge {start} -> {target.key} already.")
+
+
+class EvidenceSerializer(serializers.ModelSerializer[Evidence]):
+    """One row of the log. Only its exclusion can be changed."""
+
+    direction_key = serializers.CharField(source="direction.key", read_only=True)
+    direction_title = serializers.CharField(source="direction.title", read_only=True)
+    strategy_key = serializers.CharField(source="strategy.key", read_only=True, default=None)
+    strategy_title = serializers.CharField(source="strategy.title", read_only=True, default=None)
+    source_key = serializers.SerializerMethodField()
+    run = serializers.IntegerField(source="run_id", read_only=True, allow_null=True)
+    step = serializers.IntegerField(source="step_id", read_only=True, allow_null=True)
+
+    class Meta:
+        model = Evidence
+        fields = [
+            "id", "bank", "direction", "direction_key", "direction_title", "strategy", "strategy_key",
+            "strategy_title", "edge", "source_key", "run", "step", "verdict", "compiled", "correct",
+            "improved", "utility", "speedup", "device", "dtype", "family", "proposer", "model",
+            "human_touched", "note", "excluded", "excluded_reason", "created_at",
+        ]  # fmt: skip
+        read_only_fields = [name for name in fields if name not in {"excluded", "excluded_reason"}]
+        extra_kwargs = {"excluded_reason": {"max_length": 20000}}
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_source_key(self, row: Evidence) -> str | None:
+        if row.edge is None:
+            return None
+        return row.edge.source.key if row.edge.source else START
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs.get("excluded") and not attrs.get("excluded_reason", "").strip():
+            raise serializers.ValidationError({"excluded_reason": ["Say why this evidence is excluded."]})
+        return attrs
