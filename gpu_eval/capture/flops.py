@@ -15,15 +15,16 @@ ITEM_BYTES = {
 }  # fmt: skip
 
 VIEWS = {
-    "view", "reshape", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "slice", "select", "split",
-    "chunk", "alias", "detach", "getitem", "clone", "contiguous", "unbind", "split_with_sizes", "flatten", "narrow",
-    "_unsafe_view", "lift_fresh_copy", "_to_copy", "to", "empty", "full", "zeros", "ones", "arange",
+    "view", "reshape", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "slice", "select",
+    "split", "chunk", "alias", "detach", "getitem", "clone", "contiguous", "unbind", "split_with_sizes",
+    "flatten", "narrow", "_unsafe_view", "lift_fresh_copy", "_to_copy", "to", "empty", "full", "zeros", "ones", "arange",
 }  # fmt: skip
 
 # Operations for each element of the larger of input and output.
 PER_ELEMENT = {
-    "gelu": 5, "silu": 4, "sigmoid": 3, "mish": 5, "softplus": 3, "elu": 3, "selu": 4, "celu": 4, "hardswish": 4,
-    "hardsigmoid": 3, "log_sigmoid": 4, "softmax": 5, "_softmax": 5, "log_softmax": 5, "_log_softmax": 5,
+    "gelu": 5, "silu": 4, "sigmoid": 3, "mish": 5, "softplus": 3, "elu": 3, "selu": 4, "celu": 4,
+    "hardswish": 4, "hardsigmoid": 3, "log_sigmoid": 4, "softmax": 5, "_softmax": 5, "log_softmax": 5,
+    "_log_softmax": 5,
     "layer_norm": 8, "native_layer_norm": 8, "rms_norm": 4, "_fused_rms_norm": 4, "group_norm": 8,
     "native_group_norm": 8, "batch_norm": 8, "_native_batch_norm_legit_functional": 8, "instance_norm": 8,
     "logsumexp": 4, "var": 4, "std": 4, "var_mean": 4, "linalg_vector_norm": 2, "addcmul": 3, "addcdiv": 3,
@@ -37,7 +38,7 @@ def estimate_flops(graph: dict[str, Any]) -> int:
 
 
 def estimate_bytes(graph: dict[str, Any]) -> int:
-    """Bytes that any implementation moves: each tensor input and parameter read once, each output written once."""
+    """Bytes any implementation moves: each input and parameter read once, each output written once."""
     facts = _facts(graph)
     used = {ref for node in graph["nodes"] for ref in _references(node)} | {
         item["ref"] for item in graph["outputs"] if isinstance(item, dict) and "ref" in item

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpu_eval.capture.encode import GraphEncoder, describe_constant, describe_tensor
@@ -17,30 +16,23 @@ if TYPE_CHECKING:
 GRAPH_VERSION = 1
 
 
-@dataclass(frozen=True)
-class Capture:
-    """``graph`` is JSON-able, or None with one sentence in ``reason``."""
+def capture(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Any] | str:
+    """Trace ``model(*inputs)`` without running it on data: the graph, or one sentence saying why there is none.
 
-    graph: dict[str, Any] | None
-    reason: str = ""
-
-
-def capture(model: nn.Module, inputs: Sequence[Any]) -> Capture:
-    """Trace ``model(*inputs)`` without running it on data.
-
-    Python floats among ``inputs`` stay symbolic where the module allows it: they are traced as 0-d float64 tensors,
-    which promote like Python numbers. Where it does not, they are baked in and marked ``specialised``. Layer norms,
-    softmaxes, activations and the like stay single nodes. Never raises for a module that cannot be traced.
+    Python floats among ``inputs`` stay symbolic where the module allows it: they are traced as 0-d float64
+    tensors, which promote like Python numbers. Where it does not, they are baked in and marked ``specialised``.
+    Layer norms, softmaxes, activations and the like stay single nodes. Never raises for a module that cannot be
+    traced.
     """
     first_error: Exception | None = None
     for trace in (_export_symbolic_scalars, _export, _make_fx):
         try:
-            return Capture(trace(model, list(inputs)))
+            return trace(model, list(inputs))
         except _Untraceable as error:
-            return Capture(None, str(error))
+            return str(error)
         except Exception as error:  # any failure inside a foreign module or torch's tracer means "no graph"
             first_error = first_error or error
-    return Capture(None, f"PyTorch could not trace the module: {_one_line(first_error)}")
+    return f"PyTorch could not trace the module: {_one_line(first_error)}"
 
 
 class _Untraceable(Exception):
@@ -121,7 +113,7 @@ def _describe_input(name: str, value: Any, scalar_dtype: str | None) -> dict[str
 
 
 def _make_fx(model: nn.Module, inputs: list[Any]) -> dict[str, Any]:
-    """The fallback: record the dispatcher's calls on fake tensors. Composites such as softmax stay one node."""
+    """The fallback: record the dispatcher's calls on fake tensors."""
     import torch
     from torch.func import functional_call, functionalize
     from torch.fx.experimental.proxy_tensor import make_fx
