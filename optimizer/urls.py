@@ -1,3 +1,16 @@
-from django.urls import URLPattern
+"""Addresses of the pages of runs and operators."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from optimizer.pages import runs
+
+run_pages = [
+    path("", runs.run_list, name="list"),
+    path("<int:run_id>/", runs.run_detail, name="detail"),
+]
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="runs:list")),
+    path("runs/", include((run_pages, "runs"))),
+]

@@ -58,7 +58,7 @@ export class Pane {
     } catch (error) {
       if (turn !== this.turn) return;
       this.key = undefined;
-      fill(this.root, notice(error.detail ?? `This pane could not be drawn: ${error.message}`, { tone: "error", symbol: "alert-triangle" }));
+      fill(this.root, notice(error.message ?? `This pane could not be drawn: ${error.message}`, { tone: "error", symbol: "alert-triangle" }));
     } finally {
       if (turn === this.turn) this.root.removeAttribute("aria-busy");
     }

@@ -1,0 +1,161 @@
+"""Pages of operators: the list, an upload, and one operator with its health, runs and best kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Count, F, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
+from django.views.decorators.http import require_POST
+
+from gpu_eval.errors import UnusableInput
+from htam_site.roles import Role, require_role
+from optimizer.choices import OperatorStatus
+from optimizer.models import HealthReport, Operator, Run
+from optimizer.pages.health import device_panel, summary
+from optimizer.pages.upload import UploadForm
+from optimizer.services import operators
+from optimizer.services.operators import Refused
+
+ROWS = 50
+ORDERS = {
+    "name": ["name"],
+    "newest": ["-created_at", "name"],
+    "speedup": [F("best_speedup").desc(nulls_last=True), "name"],
+    "runs": ["-runs_count", "name"],
+}
+
+
+def table_rows() -> QuerySet[Operator]:
+    """Operators with what a row shows; reports come without their graphs, which are large."""
+    best = Run.objects.filter(operator=OuterRef("pk"), best_speedup__isnull=False).order_by("-best_speedup")
+    return Operator.objects.annotate(
+        runs_count=Count("runs"),
+        best_speedup=Subquery(best.values("best_speedup")[:1]),
+        best_low=Subquery(best.values("best_speedup_low")[:1]),
+        best_high=Subquery(best.values("best_speedup_high")[:1]),
+    ).prefetch_related(Prefetch("health_reports", HealthReport.objects.defer("graph")))
+
+
+def matching(rows: QuerySet[Operator], request: HttpRequest) -> QuerySet[Operator]:
+    """Rows that the query string asks for, in its order."""
+    text = request.GET.get("q", "").strip()
+    if text:
+        rows = rows.filter(Q(name__icontains=text) | Q(description__icontains=text) | Q(family__icontains=text))
+    for field in ("status", "family"):
+        if value := request.GET.get(field):
+            rows = rows.filter(**{field: value})
+    return rows.order_by(*ORDERS.get(request.GET.get("order", ""), ORDERS["name"]))
+
+
+@require_role(Role.OPERATOR)
+def listing(request: HttpRequest) -> HttpResponse:
+    page = Paginator(matching(table_rows(), request), ROWS).get_page(request.GET.get("page"))
+    for operator in page:
+        operator.summary = summary(operator.health_reports.all())
+    context = {
+        "page": page,
+        "statuses": OperatorStatus.choices,
+        "families": Operator.objects.exclude(family="").order_by("family").values_list("family", flat=True).distinct(),
+        "filtered": any(request.GET.get(name) for name in ("q", "status", "family")),
+    }
+    partial = request.headers.get("HX-Request") == "true"
+    return render(request, "operators/table.html" if partial else "operators/list.html", context)
+
+
+@require_role(Role.OPERATOR, read=Role.OPERATOR)
+def new(request: HttpRequest) -> HttpResponse:
+    """Upload by file or paste. Whatever is unusable comes back with its sentence, and nothing is saved."""
+    form = UploadForm(request.POST or None, request.FILES or None)
+    if request.method != "POST":
+        return render(request, "operators/new.html", {"form": form})
+    operator = form.is_valid() and save(form, request)
+    if not operator:
+        return render(request, "operators/new.html", {"form": form}, status=400)
+    return redirect("operators:detail", operator.pk)
+
+
+def save(form: UploadForm, request: HttpRequest) -> Operator | None:
+    """The new operator, or None with the reason on the form."""
+    try:
+        fields = form.operator_fields()
+        return operators.create_operator(owner=request.user, **fields)
+    except (UnusableInput, Refused) as error:
+        form.add_error(None, str(error))
+        return None
+
+
+@require_role(Role.OPERATOR)
+def detail(request: HttpRequest, pk: int) -> HttpResponse:
+    operator = get_object_or_404(table_rows().select_related("owner", "override_by"), pk=pk)
+    runs = operator.runs.select_related("bank", "created_by")[:20]
+    best = (
+        operator.runs.filter(best_candidate__isnull=False)
+        .select_related("best_candidate__step")
+        .order_by(F("best_speedup").desc(nulls_last=True))
+        .first()
+    )
+    context = {
+        "operator": operator,
+        "panels": [device_panel(report) for report in operator.health_reports.all()],
+        "runs": runs,
+        "best_run": best,
+        "may_override": may_override(request.user, operator),
+    }
+    return render(request, "operators/detail.html", context)
+
+
+def may_override(user: Any, operator: Operator) -> bool:
+    """A failed gate is the owner's to override; an administrator stands in."""
+    return operator.status == OperatorStatus.BLOCKED and (user.is_superuser or operator.owner_id == user.pk)
+
+
+@require_POST
+@require_role(Role.OPERATOR)
+def override(request: HttpRequest, pk: int) -> HttpResponse:
+    operator = get_object_or_404(Operator, pk=pk)
+    if not may_override(request.user, operator):
+        messages.error(request, "Only the operator's owner or an administrator overrides a failed gate.")
+        return redirect("operators:detail", pk)
+    try:
+        operators.override_gate(operator, request.user, request.POST.get("reason", ""))
+        messages.success(request, "Runs may start. The override shows beside every result.")
+    except Refused as error:
+        messages.error(request, str(error))
+    return redirect("operators:detail", pk)
+
+
+@require_POST
+@require_role(Role.OPERATOR)
+def inspect_again(request: HttpRequest, pk: int) -> HttpResponse:
+    operator = get_object_or_404(Operator, pk=pk)
+    operators.inspect_again(operator, "auto")
+    messages.success(request, "The inspection is queued.")
+    return redirect("operators:detail", pk)
+
+
+@require_POST
+@require_role(Role.OPERATOR)
+def delete(request: HttpRequest, pk: int) -> HttpResponse:
+    operator = get_object_or_404(Operator, pk=pk)
+    try:
+        operators.delete_operator(operator)
+    except Refused as error:
+        messages.error(request, str(error))
+        return redirect("operators:detail", pk)
+    messages.success(request, f"{operator.name} is deleted.")
+    return redirect("operators:list")
+
+
+urlpatterns = [
+    path("", listing, name="list"),
+    path("new/", new, name="new"),
+    path("<int:pk>/", detail, name="detail"),
+    path("<int:pk>/override/", override, name="override"),
+    path("<int:pk>/inspect/", inspect_again, name="inspect"),
+    path("<int:pk>/delete/", delete, name="delete"),
+]

@@ -1,0 +1,106 @@
+/** The live run page: one store, one feed, and panes that follow the selection. */
+
+import { pageData, perFrame } from "../shared/dom.js";
+import { get } from "../shared/rest.js";
+import { DiffPane } from "./diff.js";
+import { EvaluationPane } from "./evaluation.js";
+import { RunGraph } from "./graph.js";
+import { RunHeader, titleOf } from "./header.js";
+import { KernelPane } from "./kernel.js";
+import { LogPane } from "./log.js";
+import { mountTabs } from "./pane.js";
+import { mountPhases } from "./phases.js";
+import { BestPlot } from "./plot.js";
+import { LiveFeed } from "./socket.js";
+import { StatePane } from "./state.js";
+import { mountSteps } from "./steps.js";
+import { RunStore } from "./store.js";
+import { WhyPane } from "./why.js";
+
+const LOG_AT_START = 300;
+const byId = (id) => document.getElementById(id);
+
+function start() {
+  const page = pageData("run-page");
+  const urls = addresses(page);
+  const store = new RunStore({ run: page.run, steps: page.steps, cursor: page.cursor, selected: selectedInUrl(page.steps) });
+  mountSteps(byId("steps"), store);
+  mountPhases(byId("phases"), store);
+  new RunHeader(
+    { facts: byId("run-facts"), actions: byId("run-actions"), pill: byId("new-steps"), connection: byId("live-state") },
+    store,
+    urls,
+    page.may_operate,
+  );
+  new BestPlot(byId("plot"), store);
+  new RunGraph(byId("graph"), store, urls).mount();
+  mountPanes(store, urls);
+  store.on(["selection"], () => writeUrl(store));
+  store.on(["run"], () => (document.title = titleOf(store.run)));
+  window.addEventListener("popstate", () => store.select(selectedInUrl([...store.steps.values()])));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]") && event.target === document.body) store.select(null);
+  });
+  loadLog(store, urls);
+  new LiveFeed(store, { socketPath: `/ws/runs/${page.run.id}/`, eventsUrl: urls.events }).start();
+}
+
+function addresses({ run, memory_url: memory }) {
+  const api = `/api/runs/${run.id}/`;
+  return {
+    memory,
+    graph: `/api/banks/${run.bank.id}/graph/`,
+    events: `${api}events/`,
+    request: (name) => `${api}${name}/`,
+    step: (id) => `/api/steps/${id}/`,
+    candidate: (id) => `/api/candidates/${id}/`,
+    diff: (id) => `/api/candidates/${id}/diff/`,
+    evaluation: (id) => `/api/evaluations/${id}/`,
+  };
+}
+
+function mountPanes(store, urls) {
+  const panes = {
+    diff: new DiffPane(byId("pane-diff"), store, urls),
+    kernel: new KernelPane(byId("pane-kernel"), store, urls),
+    evaluation: new EvaluationPane(byId("pane-evaluation"), store, urls),
+    state: new StatePane(byId("pane-state"), store, urls),
+    log: new LogPane(byId("pane-log"), store),
+  };
+  const why = new WhyPane(byId("why"), store, urls);
+  let shown = "diff";
+  const refresh = perFrame(() => {
+    panes[shown].show();
+    why.show();
+  });
+  mountTabs(byId("panes"), (name) => {
+    if (shown === "log" && name !== "log") panes.log.hide();
+    shown = name;
+    refresh();
+  });
+  store.on(["steps", "selection", "detail", "run"], refresh);
+}
+
+function selectedInUrl(steps) {
+  const wanted = Number(new URLSearchParams(location.search).get("step"));
+  return steps.some((step) => step.index === wanted) ? wanted : null;
+}
+
+function writeUrl(store) {
+  const url = new URL(location.href);
+  if (store.selected === null) url.searchParams.delete("step");
+  else url.searchParams.set("step", store.selected);
+  if (url.href !== location.href) history.replaceState(null, "", url);
+}
+
+async function loadLog(store, urls) {
+  const before = Math.max(0, store.cursor - LOG_AT_START);
+  try {
+    const { events } = await get(`${urls.events}?after=${before}&limit=${LOG_AT_START}`);
+    store.prependLog(events);
+  } catch {
+    // The log then begins with what arrives from now on.
+  }
+}
+
+start();
