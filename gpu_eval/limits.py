@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 MAX_OPERATOR_BYTES = 1_000_000
 MAX_PLAN_BYTES = 1_000_000
@@ -12,6 +13,13 @@ STDERR_BYTES = 16 * 1024  # kept of a child's output: half its head, half its ta
 MIN_TIMED_CALLS = 10
 GUARD_BYTES = 4096  # before, between and after the tensors of the exchange arena
 ALIGNMENT = 4096
+GIB = 1024**3
+
+
+def share_of_memory(share: float, most: int) -> int:
+    """``share`` of this machine's memory in bytes, at least 4 GiB and at most ``most``."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(most, max(4 * GIB, int(total * share)))
 
 
 @dataclass(frozen=True)
@@ -26,15 +34,17 @@ class Limits:
     compile_s: float = 60.0  # the candidate's kernels
     bind_s: float = 60.0  # shapes bound, memory allocated, `prepare` run
     run_s: float = 20.0  # one call of the candidate
-    timing_budget_s: float = 8.0  # after this much timing no further call is started once the minimum is reached
+    timing_budget_s: float = (
+        4.0  # after this much timing no further call is started once the minimum is reached
+    )
     evaluation_s: float = 400.0  # everything from compile to verdict
     task_s: float = 900.0  # what a queue must grant the task around one evaluation and its confirmation
 
-    judge_memory_bytes: int = 48 * 1024**3
-    runner_memory_bytes: int = 24 * 1024**3
-    exchange_bytes: int = 64 * 1024**3
+    judge_memory_bytes: int = field(default_factory=lambda: share_of_memory(0.6, 64 * GIB))
+    runner_memory_bytes: int = field(default_factory=lambda: share_of_memory(0.4, 32 * GIB))
+    exchange_bytes: int = field(default_factory=lambda: share_of_memory(0.5, 64 * GIB))
     device_fraction: float = 0.6  # of the GPU's memory that the operator itself may take
-    runner_file_bytes: int = 1024**3
+    runner_file_bytes: int = GIB
     open_files: int = 1024
     processes: int = 512  # threads count: torch and PoCL start one a core and more
 

@@ -146,4 +146,6 @@ def interpreter_paths() -> list[str]:
     paths.update(str(Path(prefix).resolve()) for prefix in (sys.prefix, sys.base_prefix))
     paths.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     existing = sorted(path for path in paths if os.path.isdir(path))
-    return [path for path in existing if not path.startswith(("/usr/", "/opt/")) and path not in ("/usr", "/")]
+    return [
+        path for path in existing if not path.startswith(("/usr/", "/opt/")) and path not in ("/usr", "/")
+    ]

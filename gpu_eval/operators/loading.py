@@ -80,7 +80,9 @@ def make_inputs(module: ModuleType, device: str, dtype: torch.dtype | None, seed
     with torch.device(device), torch.no_grad():
         values = module.get_inputs()
     if not isinstance(values, (list, tuple)):
-        raise UnusableInput(f"get_inputs() returned {type(values).__name__}; it must return a list of inputs.")
+        raise UnusableInput(
+            f"get_inputs() returned {type(values).__name__}; it must return a list of inputs."
+        )
     for index, value in enumerate(values):
         if not isinstance(value, (torch.Tensor, bool, int, float)):
             kind = type(value).__name__

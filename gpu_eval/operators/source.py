@@ -45,7 +45,9 @@ def decode_operator(data: bytes, filename: str) -> str:
         raise UnusableInput(f"{filename}, line {line}: the file is not valid UTF-8.") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise UnusableInput(f"{filename}, line {line}: the file holds a NUL character; it is not Python text.")
+        raise UnusableInput(
+            f"{filename}, line {line}: the file holds a NUL character; it is not Python text."
+        )
     return text
 
 
@@ -102,14 +104,18 @@ def find_model(tree: ast.Module, filename: str) -> ast.ClassDef:
             return node
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     found = f" (its classes: {', '.join(classes[:5])})" if classes else ""
-    raise UnusableInput(f"{filename} defines no class Model{found}: an operator is a torch.nn.Module of that name.")
+    raise UnusableInput(
+        f"{filename} defines no class Model{found}: an operator is a torch.nn.Module of that name."
+    )
 
 
 def require_function(tree: ast.Module, filename: str, name: str) -> None:
     """Raise UnusableInput unless the module defines the function ``name`` at its top level."""
     if any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body):
         return
-    raise UnusableInput(f"{filename} defines no function {name}(): it returns the list of the operator's inputs.")
+    raise UnusableInput(
+        f"{filename} defines no function {name}(): it returns the list of the operator's inputs."
+    )
 
 
 def forward_inputs(model: ast.ClassDef, filename: str) -> tuple[str, ...]:
@@ -166,7 +172,9 @@ def checked_presets(node: ast.stmt, constants: set[str], filename: str) -> dict[
             raise UnusableInput(f"{where}: PRESETS must map a name to a dict of constants.")
         unknown = [key for key in values if key not in constants or key == PRESETS_NAME]
         if unknown:
-            raise UnusableInput(f'{where}: the preset "{name}" sets {unknown[0]!r}, which the file never defines.')
+            raise UnusableInput(
+                f'{where}: the preset "{name}" sets {unknown[0]!r}, which the file never defines.'
+            )
     return presets
 
 

@@ -1,0 +1,67 @@
+"""The judge's device as torch names it: clock, flush, memory, precision switches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpu_eval.results import Precision, Protocol
+
+KERNELBENCH_FLUSH_BYTES = 256 * 1024**2
+
+
+class TorchDevice:
+    """``kind`` "cuda" or "opencl", where the reference runs on the CPU."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.name = "cuda" if kind == "cuda" else "cpu"
+        self._flush: torch.Tensor | None = None
+
+    def open(self, fraction: float) -> None:
+        """Make the context and bound the device memory that the operator may take."""
+        if self.kind == "cuda":
+            torch.cuda.init()
+            torch.cuda.set_per_process_memory_fraction(fraction)
+            torch.zeros(1, device="cuda")
+
+    def set_precision(self, precision: Precision, protocol: Protocol) -> None:
+        """Strict fp32 unless the operator allows TF32; the public harness leaves torch's defaults."""
+        allow = precision is Precision.TF32
+        torch.backends.cuda.matmul.allow_tf32 = allow
+        torch.backends.cudnn.allow_tf32 = allow or protocol is Protocol.KERNELBENCH
+
+    def prepare_flush(self, protocol: Protocol) -> None:
+        """Have a buffer that evicts the cache when written, on CUDA only."""
+        if self.kind != "cuda":
+            return
+        size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
+        if protocol is Protocol.KERNELBENCH:
+            size = KERNELBENCH_FLUSH_BYTES
+        if self._flush is None or self._flush.numel() != size:
+            self._flush = torch.empty(size, dtype=torch.uint8, device="cuda")
+
+    def flush(self) -> None:
+        """Evict what earlier work left in the device's cache."""
+        if self._flush is not None:
+            self._flush.zero_()
+            torch.cuda.synchronize()
+
+    def synchronise(self) -> None:
+        if self.kind == "cuda":
+            torch.cuda.synchronize()
+
+    def clock(self, call: Callable[[], Any]) -> tuple[float, Any]:
+        """Microseconds of ``call`` between two full synchronises, and its result."""
+        self.synchronise()
+        start = time.perf_counter_ns()
+        result = call()
+        self.synchronise()
+        return (time.perf_counter_ns() - start) / 1e3, result
+
+    def peak_memory_bytes(self) -> int | None:
+        """Device memory that torch has held at most; None on the CPU."""
+        return int(torch.cuda.max_memory_allocated()) if self.kind == "cuda" else None
