@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from htam_site.navigation import search_for
 from htam_site.roles import Role, roles_of
 
 
@@ -15,4 +16,9 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is None or not user.is_authenticated:
         return {}
     roles = roles_of(user)
-    return {"roles": roles, "may_operate": Role.OPERATOR in roles, "may_curate": Role.CURATOR in roles}
+    return {
+        "roles": roles,
+        "may_operate": Role.OPERATOR in roles,
+        "may_curate": Role.CURATOR in roles,
+        "search": search_for(request.path),
+    }

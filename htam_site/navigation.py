@@ -21,3 +21,18 @@ SECTIONS = [
     Section("Devices", "cpu-2", "/devices/"),
     Section("Settings", "settings", "/settings/"),
 ]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where the search field of the top bar leads."""
+
+    href: str
+    what: str
+
+
+def search_for(path: str) -> Search:
+    """Runs are searched from the pages of runs, operators from everywhere else."""
+    if path.startswith("/runs/"):
+        return Search("/runs/", "runs")
+    return Search("/operators/", "operators")

@@ -3,14 +3,18 @@
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from optimizer.pages import runs
+from optimizer.pages import devices, launch, operators, runs
 
 run_pages = [
     path("", runs.run_list, name="list"),
+    path("new/", launch.new, name="new"),
+    path("new/facts/", launch.facts, name="launch-facts"),
     path("<int:run_id>/", runs.run_detail, name="detail"),
 ]
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="runs:list")),
     path("runs/", include((run_pages, "runs"))),
+    path("operators/", include((operators.urlpatterns, "operators"))),
+    path("devices/", devices.devices, name="devices"),
 ]

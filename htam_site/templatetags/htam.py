@@ -139,3 +139,26 @@ def ago(moment: datetime | None) -> SafeString:
         f"{moment:%Y-%m-%d %H:%M:%S} UTC",
         figures.ago(seconds),
     )
+
+
+@register.filter
+def words(name: str | None) -> str:
+    """``row_reduction`` as ``Row reduction``."""
+    text = (name or "").replace("_", " ").replace("-", " ").strip()
+    return text[:1].upper() + text[1:]
+
+
+@register.filter
+def split(text: str) -> list[str]:
+    return text.split()
+
+
+@register.filter
+def add_text(text: str, more: Any) -> str:
+    """Join as text, whatever ``more`` is."""
+    return f"{text}{more}"
+
+
+@register.filter
+def field(form: Any, name: str) -> Any:
+    return form[name]

@@ -35,7 +35,10 @@ def device_card(device: dict[str, Any]) -> dict[str, Any]:
         ("Compute units", str(facts.get("compute_units") or figures.DASH)),
         ("Memory", figures.size_bytes(facts.get("memory_bytes"))),
         ("Last-level cache", figures.size_bytes(facts.get("l2_bytes"))),
-        ("Peak bandwidth", f"{figures.significant(bandwidth)} GB/s, {measured}" if bandwidth else figures.DASH),
+        (
+            "Peak bandwidth",
+            f"{figures.significant(bandwidth)} GB/s, {measured}" if bandwidth else figures.DASH,
+        ),
         ("Peak fp32 rate", f"{figures.significant(rate)} GFLOP/s, {measured}" if rate else figures.DASH),
     ]
     return {"name": device["name"], "kind": device["kind"], "rows": rows, "workers": device["workers"]}

@@ -1,4 +1,4 @@
-"""What pages read out of a health report. A report is JSON of the evaluator, so every field may be missing."""
+"""What pages read out of a health report: JSON of the evaluator, so every field may be missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def summary(reports: Iterable[HealthReport]) -> dict[str, Any]:
     report = newest.report
     tensors = [item for item in report.get("inputs", []) if item.get("shape") is not None]
     return {
-        "shapes": ", ".join(shape_of(tensor) for tensor in tensors[:3]) + (" ..." if len(tensors) > 3 else ""),
+        "shapes": ", ".join(shape_of(tensor) for tensor in tensors[:3])
+        + (" ..." if len(tensors) > 3 else ""),
         "dtype": ", ".join(sorted({tensor.get("dtype", "") for tensor in tensors})),
         "eager_us": report.get("eager_us"),
         "floor_us": report.get("floor_us"),
@@ -65,7 +66,11 @@ def time_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     rows = [
         ("PyTorch eager", report.get("eager_us"), ""),
         ("torch.compile", report.get("compile_us"), report.get("compile_note") or ""),
-        ("Roofline floor", report.get("floor_us"), "No kernel can be faster: bytes over bandwidth, FLOPs over rate"),
+        (
+            "Roofline floor",
+            report.get("floor_us"),
+            "No kernel can be faster: bytes over bandwidth, FLOPs over rate",
+        ),
     ]
     longest = max((value for _, value, _ in rows if value), default=None)
     return [
@@ -82,7 +87,10 @@ def time_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
 def fact_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     distance = report.get("launch_distance")
     return [
-        ("Parameters", f"{report.get('params_count') or 0:,} ({figures.size_bytes(report.get('params_bytes'))})"),
+        (
+            "Parameters",
+            f"{report.get('params_count') or 0:,} ({figures.size_bytes(report.get('params_bytes'))})",
+        ),
         ("Work", figures.quantity(report.get("flops"), "FLOP")),
         ("Traffic", figures.size_bytes(report.get("bytes"))),
         ("Memory need", figures.size_bytes(report.get("memory_bytes"))),

@@ -43,13 +43,20 @@ def table_rows() -> QuerySet[Operator]:
 
 def matching(rows: QuerySet[Operator], request: HttpRequest) -> QuerySet[Operator]:
     """Rows that the query string asks for, in its order."""
-    text = request.GET.get("q", "").strip()
+    text = asked(request, "q")
     if text:
-        rows = rows.filter(Q(name__icontains=text) | Q(description__icontains=text) | Q(family__icontains=text))
+        rows = rows.filter(
+            Q(name__icontains=text) | Q(description__icontains=text) | Q(family__icontains=text)
+        )
     for field in ("status", "family"):
-        if value := request.GET.get(field):
+        if value := asked(request, field):
             rows = rows.filter(**{field: value})
     return rows.order_by(*ORDERS.get(request.GET.get("order", ""), ORDERS["name"]))
+
+
+def asked(request: HttpRequest, name: str) -> str:
+    """A query parameter without NUL, which PostgreSQL refuses."""
+    return request.GET.get(name, "").replace("\x00", "").strip()
 
 
 @require_role(Role.OPERATOR)
@@ -60,7 +67,10 @@ def listing(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "statuses": OperatorStatus.choices,
-        "families": Operator.objects.exclude(family="").order_by("family").values_list("family", flat=True).distinct(),
+        "families": Operator.objects.exclude(family="")
+        .order_by("family")
+        .values_list("family", flat=True)
+        .distinct(),
         "filtered": any(request.GET.get(name) for name in ("q", "status", "family")),
     }
     partial = request.headers.get("HX-Request") == "true"
