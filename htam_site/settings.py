@@ -102,7 +102,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT = env.text("HTAM_STATIC_ROOT") or None  # only for `collectstatic`; pages need none
 NODE_MODULES = BASE_DIR / "node_modules"
 STATICFILES_DIRS: list[Path | tuple[str, Path]] = [BASE_DIR / "static", *vendor_dirs(NODE_MODULES)]
 STORAGES = {
@@ -174,5 +174,6 @@ LOGGING = {
     "filters": {"redact": {"()": "htam_site.logs.RedactSecrets"}},
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
+    "loggers": {"daphne": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.text("HTAM_LOG_LEVEL", "INFO")},
 }

@@ -106,25 +106,21 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     )
 
 
+def known(value: Any) -> float | None:
+    """A template gives "" for what is missing."""
+    return None if value in (None, "") else float(value)
+
+
 @register.filter
-def us(value: float | None) -> str:
+def us(value: Any) -> str:
     """A time in microseconds as us, ms or s."""
-    return figures.duration_us(value)
+    return figures.duration_us(known(value))
 
 
 @register.filter
-def sig(value: float | None) -> str:
-    return figures.DASH if value is None else figures.significant(value)
-
-
-@register.filter
-def bytes_(value: float | None) -> str:
-    return figures.size_bytes(value)
-
-
-@register.filter
-def quantity(value: float | None, unit: str = "") -> str:
-    return figures.quantity(value, unit)
+def size(value: Any) -> str:
+    """Bytes in binary units."""
+    return figures.size_bytes(known(value))
 
 
 @register.simple_tag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,9 +21,14 @@ GATE_TITLES = {
 
 
 def shape_of(tensor: dict[str, Any]) -> str:
-    """``512 x 1024``, ``scalar`` for 0-d."""
-    shape = tensor.get("shape") or []
-    return " x ".join(str(size) for size in shape) or "scalar"
+    """``512x1024``, ``scalar`` for 0-d."""
+    return "x".join(str(size) for size in tensor.get("shape") or []) or "scalar"
+
+
+def shapes_of(tensors: list[dict[str, Any]]) -> str:
+    """Distinct shapes with how often they come: ``512x1024 (2), 1024``."""
+    counts = Counter(shape_of(tensor) for tensor in tensors)
+    return ", ".join(shape if count == 1 else f"{shape} ({count})" for shape, count in counts.items())
 
 
 def summary(reports: Iterable[HealthReport]) -> dict[str, Any]:
@@ -33,8 +39,7 @@ def summary(reports: Iterable[HealthReport]) -> dict[str, Any]:
     report = newest.report
     tensors = [item for item in report.get("inputs", []) if item.get("shape") is not None]
     return {
-        "shapes": ", ".join(shape_of(tensor) for tensor in tensors[:3])
-        + (" ..." if len(tensors) > 3 else ""),
+        "shapes": shapes_of(tensors),
         "dtype": ", ".join(sorted({tensor.get("dtype", "") for tensor in tensors})),
         "eager_us": report.get("eager_us"),
         "floor_us": report.get("floor_us"),

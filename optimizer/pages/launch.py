@@ -20,7 +20,7 @@ from optimizer.services import runs
 from optimizer.services.operators import Refused
 from optimizer.services.workers import live_workers
 
-DEVICE_LABELS = {"auto": "Automatic: a GPU where the worker has one", "cuda": "CUDA", "opencl": "OpenCL"}
+DEVICE_LABELS = {"auto": "Automatic", "cuda": "CUDA", "opencl": "OpenCL"}
 DEFAULTS = PolicyConfig()
 POLICY_NUMBERS = ("tau", "beta", "gamma", "n0", "decay")
 POLICY_SWITCHES = ("use_prefix", "use_local_memory", "use_hierarchy")

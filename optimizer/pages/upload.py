@@ -16,8 +16,8 @@ PRECISION_LABELS = {
     Precision.BF16: "bf16 allowed",
 }
 LIBRARY_LABELS = {
-    LibraryPolicy.ALLOW: "Plans may call cuBLAS, cuDNN and other torch operations",
-    LibraryPolicy.FORBID: "Own kernels only",
+    LibraryPolicy.ALLOW: "Allowed: cuBLAS, cuDNN, torch",
+    LibraryPolicy.FORBID: "Forbidden: own kernels only",
 }
 
 
