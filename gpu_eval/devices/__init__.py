@@ -1,4 +1,7 @@
-"""Device backends: compile kernels, hold memory, replay bound plans, keep time. Loading this loads no device library."""
+"""Device backends: compile kernels, hold memory, replay bound plans, keep time.
+
+Loading this loads no device library.
+"""
 
 from __future__ import annotations
 

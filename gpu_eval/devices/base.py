@@ -7,7 +7,7 @@ library. Order of use::
     module = backend.compile(plan.kernels, plan.launch_names)      # Module or CompileError
     program = bind(plan, inputs, params, limits=backend.limits(), infer_library=backend.infer_library)
     buffers = {slot.index: backend.from_exchange(handle) for slot in program.judge_slots()}
-    executor = backend.executor(program, module, buffers)          # checks arguments, allocates the runner's slots
+    executor = backend.executor(program, module, buffers)  # checks arguments, allocates the runner's slots
     executor.prepare()
     elapsed = backend.time(executor.run)
     backend.close()
@@ -33,7 +33,10 @@ class DeviceUnavailable(RuntimeError):
 
 
 class LaunchError(RuntimeError):
-    """The device or torch refused a launch, an argument list or a library call. A verdict, not a fault of ours."""
+    """The device or torch refused a launch, an argument list or a library call.
+
+    A verdict, not a fault of ours.
+    """
 
 
 class OutOfDeviceMemory(RuntimeError):
@@ -76,7 +79,10 @@ class Module:
 
 
 class Elapsed(NamedTuple):
-    """Time of one call, in microseconds. ``wall_us`` spans two full device synchronises and is the one that counts."""
+    """Time of one call, in microseconds.
+
+    ``wall_us`` spans two full device synchronises and is the one that counts.
+    """
 
     wall_us: float
     device_us: float | None  # between two events around the work; None where a backend has none
@@ -84,7 +90,10 @@ class Elapsed(NamedTuple):
 
 @dataclass
 class Buffer:
-    """Device memory. ``pointer`` is an address valid in this process (host memory on OpenCL); ``keep`` holds owners."""
+    """Device memory. ``pointer`` is an address valid in this process (host memory on OpenCL).
+
+    ``keep`` holds owners.
+    """
 
     pointer: int
     nbytes: int
@@ -102,7 +111,10 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Enqueue one call's steps, without synchronising. Raises LaunchError, OutOfDeviceMemory, DeviceLost."""
+        """Enqueue one call's steps, without synchronising.
+
+        Raises LaunchError, OutOfDeviceMemory, DeviceLost.
+        """
 
     @abstractmethod
     def kernel_reports(self) -> list[KernelReport]:
@@ -114,7 +126,10 @@ class Executor(ABC):
 
 
 class DeviceBackend(ABC):
-    """One device in this process. Every method but `open` needs an open backend; none is safe across threads."""
+    """One device in this process. Every method but `open` needs an open backend.
+
+    None is safe across threads.
+    """
 
     kind: str
 
@@ -124,7 +139,10 @@ class DeviceBackend(ABC):
 
     @abstractmethod
     def facts(self) -> DeviceFacts:
-        """Name, sizes and peaks. On OpenCL the first call measures the peaks (about a second), then remembers."""
+        """Name, sizes and peaks.
+
+        On OpenCL the first call measures the peaks (about a second), then remembers.
+        """
 
     @abstractmethod
     def limits(self) -> BindLimits:
@@ -134,7 +152,7 @@ class DeviceBackend(ABC):
     def compile(
         self, source: str, names: Sequence[str], options: Sequence[str] = ()
     ) -> Module | CompileError:
-        """Compile ``source`` and find every kernel of ``names`` (plain names, or template instances ``k<4>``).
+        """Compile ``source`` and find every kernel of ``names`` (plain, or template instances ``k<4>``).
 
         A source that does not compile, or lacks a name, is a CompileError value.
         """
@@ -147,14 +165,14 @@ class DeviceBackend(ABC):
     def from_exchange(self, handle: Mapping[str, Any]) -> Buffer:
         """Memory that another process owns.
 
-        OpenCL: ``{"kind": "file", "path": str, "offset": int, "nbytes": int}``: a shared file, mapped once a path;
-        ``offset`` a multiple of 64. CUDA: ``{"kind": "ipc", "handle": hex, "offset": int, "nbytes": int}``: an arena
-        exported by ``mem_get_ipc_handle``, opened once a handle.
+        OpenCL: ``{"kind": "file", "path": str, "offset": int, "nbytes": int}``: a shared file, mapped once a
+        path; ``offset`` a multiple of 64. CUDA: ``{"kind": "ipc", "handle": hex, "offset": int, "nbytes":
+        int}``: an arena exported by ``mem_get_ipc_handle``, opened once a handle.
         """
 
     @abstractmethod
     def wrap(self, pointer: int, nbytes: int, keep: Any = None) -> Buffer:
-        """Memory of this process at ``pointer`` (host address on OpenCL, device address on CUDA), not copied."""
+        """Memory of this process at ``pointer`` (a host address on OpenCL), used in place."""
 
     @abstractmethod
     def executor(
@@ -166,14 +184,18 @@ class DeviceBackend(ABC):
     ) -> Executor:
         """Tie ``program`` to memory: ``buffers`` holds every slot of `Program.judge_slots`.
 
-        The runner's own slots are allocated here, or taken over from ``share`` (an executor of the same program),
-        so that several lanes of inputs and outputs need one set of temporaries. Raises LaunchError when a kernel's
-        parameters do not fit the launch's arguments, OutOfDeviceMemory when the slots do not fit.
+        The runner's own slots are allocated here, or taken over from ``share`` (an executor of the same
+        program), so that several lanes of inputs and outputs need one set of temporaries. Raises LaunchError
+        when a kernel's parameters do not fit the launch's arguments, OutOfDeviceMemory when the slots do not
+        fit.
         """
 
     @abstractmethod
     def infer_library(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[TensorSpec, ...]:
-        """Result specs of a library call whose tensors are given as TensorSpec. Loads torch; raises LaunchError."""
+        """Result specs of a library call whose tensors are given as TensorSpec. Loads torch.
+
+        Raises LibraryRefused, which `bind` turns into a PlanError with the place.
+        """
 
     @abstractmethod
     def read(self, buffer: Buffer) -> bytes:
@@ -185,7 +207,10 @@ class DeviceBackend(ABC):
 
     @abstractmethod
     def synchronise(self) -> None:
-        """Wait for everything on the device. Raises DeviceLost or LaunchError for failures that surface here."""
+        """Wait for everything on the device.
+
+        Raises DeviceLost or LaunchError for failures that surface here.
+        """
 
     @abstractmethod
     def time(self, run: Callable[[], None]) -> Elapsed:

@@ -1,4 +1,7 @@
-"""Reads a cubin (an ELF file): its kernels, their parameters, registers and frames, and writable device globals."""
+"""Reads a cubin (an ELF file).
+
+Its kernels, their parameters, registers and frames, and writable device globals.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def read_cubin(data: bytes) -> Cubin:
     try:
         sections = _sections(data)
         symbols = _symbols(sections)
-        registers, frames = _per_symbol(sections, symbols, _REGCOUNT), _per_symbol(sections, symbols, _FRAME_SIZE)
+        registers, frames = (
+            _per_symbol(sections, symbols, _REGCOUNT),
+            _per_symbol(sections, symbols, _FRAME_SIZE),
+        )
         parameters = {
             section.name.removeprefix(".nv.info."): _parameters(section.body)
             for section in sections

@@ -167,7 +167,9 @@ class CudaBackend(DeviceBackend):
 
     # code
 
-    def compile(self, source: str, names: Sequence[str], options: Sequence[str] = ()) -> Module | CompileError:
+    def compile(
+        self, source: str, names: Sequence[str], options: Sequence[str] = ()
+    ) -> Module | CompileError:
         compiled = compile_cuda(source, names, self.arch(), options)
         if isinstance(compiled, CompileError):
             return compiled

@@ -38,7 +38,7 @@ class CompiledCuda:
 class _Output:
     cubin: bytes
     log: str
-    lowered: dict[str, str] = field(default_factory=dict)  # template instance to symbol, where the compiler said
+    lowered: dict[str, str] = field(default_factory=dict)  # template instance to symbol
 
 
 class _NoCompiler(Exception):
@@ -99,7 +99,9 @@ def own_globals(contents: Cubin, source: str) -> list[str]:
 def _resolved(output: _Output, names: Sequence[str], compiler: str) -> CompiledCuda | CompileError:
     """Find the kernel behind every name."""
     if len(output.cubin) > MAX_CUBIN_BYTES:
-        return CompileError(f"the compiled code has {len(output.cubin)} bytes; the limit is {MAX_CUBIN_BYTES}", "")
+        return CompileError(
+            f"the compiled code has {len(output.cubin)} bytes; the limit is {MAX_CUBIN_BYTES}", ""
+        )
     contents = read_cubin(output.cubin)
     kernels: dict[str, CubinKernel] = {}
     for name in names:
@@ -143,7 +145,9 @@ def _normal(name: str) -> str:
 # NVRTC
 
 
-def _nvrtc(source: str, instances: Sequence[str], arch: str, options: Sequence[str]) -> _Output | CompileError:
+def _nvrtc(
+    source: str, instances: Sequence[str], arch: str, options: Sequence[str]
+) -> _Output | CompileError:
     try:
         from cuda.bindings import nvrtc
 
@@ -174,7 +178,9 @@ def _nvrtc_options(arch: str, options: Sequence[str]) -> list[bytes]:
     return [option.encode() for option in (*fixed, *folders, *options)]
 
 
-def _nvrtc_compile(nvrtc: Any, program: Any, instances: Sequence[str], options: list[bytes]) -> _Output | CompileError:
+def _nvrtc_compile(
+    nvrtc: Any, program: Any, instances: Sequence[str], options: list[bytes]
+) -> _Output | CompileError:
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log_buffer = bytes(_ask(nvrtc.nvrtcGetProgramLogSize(program)))
     nvrtc.nvrtcGetProgramLog(program, log_buffer)
@@ -206,7 +212,16 @@ def _nvcc(source: str, instances: Sequence[str], arch: str, options: Sequence[st
     with tempfile.TemporaryDirectory(prefix="htam-nvcc-") as folder:
         unit, cubin = Path(folder, "kernels.cu"), Path(folder, "kernels.cubin")
         unit.write_text(source + _instantiations(instances))
-        command = [nvcc, "-cubin", f"-arch={arch}", f"-std={_STANDARD}", "-o", str(cubin), *options, str(unit)]
+        command = [
+            nvcc,
+            "-cubin",
+            f"-arch={arch}",
+            f"-std={_STANDARD}",
+            "-o",
+            str(cubin),
+            *options,
+            str(unit),
+        ]
         try:
             result = subprocess.run(
                 command, cwd=folder, capture_output=True, timeout=NVCC_SECONDS, stdin=subprocess.DEVNULL

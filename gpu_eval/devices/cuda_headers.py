@@ -8,8 +8,8 @@ import shutil
 from functools import lru_cache
 from pathlib import Path
 
-# NVRTC knows no host headers; nvcc includes these by itself. Types and macros read as in the toolkit's own cuda/std
-# headers, so that a source may include those too.
+# NVRTC knows no host headers; nvcc includes these by itself. Types and macros read as in the toolkit's own
+# cuda/std headers, so that a source may include those too.
 PRELUDE = r"""
 #pragma once
 #ifndef INFINITY
@@ -56,9 +56,31 @@ using uintptr_t = uint64_t;
 """
 PRELUDE_NAME = "htam_prelude.h"
 _HOST_HEADERS = (
-    "math.h cmath stdint.h cstdint float.h cfloat limits.h climits stdio.h cstdio stdlib.h cstdlib string.h cstring "
-    "assert.h cassert stddef.h cstddef cuda.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h algorithm"
-).split()  # noqa: SIM905
+    *(
+        "math.h",
+        "cmath",
+        "stdint.h",
+        "cstdint",
+        "float.h",
+        "cfloat",
+        "limits.h",
+        "climits",
+        "stdio.h",
+        "cstdio",
+    ),
+    *(
+        "stdlib.h",
+        "cstdlib",
+        "string.h",
+        "cstring",
+        "assert.h",
+        "cassert",
+        "stddef.h",
+        "cstddef",
+        "algorithm",
+    ),
+    *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h"),
+)
 
 
 def stand_in_headers() -> dict[str, str]:
@@ -88,7 +110,8 @@ def find_nvcc() -> str | None:
 
 
 def _roots() -> list[Path]:
-    roots = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT") if os.environ.get(name)]
+    named = (os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"))
+    roots = [Path(name) for name in named if name]
     nvcc = shutil.which("nvcc")
     if nvcc:
         roots.append(Path(nvcc).resolve().parent.parent)

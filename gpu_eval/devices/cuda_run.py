@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,13 +30,17 @@ template<typename T> __device__ __forceinline__ void gather(const T* x, T* y, lo
     long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         long long rest = i, from = 0;
-        for (int d = at.dims - 1; d >= 0; --d) { from += rest % at.size[d] * at.stride[d]; rest /= at.size[d]; }
+        for (int d = at.dims - 1; d >= 0; --d) {
+            from += rest % at.size[d] * at.stride[d];
+            rest /= at.size[d];
+        }
         y[i] = x[from];
     }
 }
 #define COPY(BYTES, T) extern "C" __global__ void htam_copy_##BYTES( \\
     const T* x, T* y, long long n, Layout at) { gather(x, y, n, at); }
-COPY(1, unsigned char) COPY(2, unsigned short) COPY(4, unsigned int) COPY(8, unsigned long long) COPY(16, uint4)
+COPY(1, unsigned char) COPY(2, unsigned short) COPY(4, unsigned int) COPY(8, unsigned long long)
+COPY(16, uint4)
 """
 COPY_NAMES = tuple(f"htam_copy_{size}" for size in (1, 2, 4, 8, 16))
 
@@ -59,7 +64,7 @@ class CudaExecutor(Executor):
         self.backend = backend
         self.program = program
         self.module = module
-        self.memory = Memory(program, buffers, backend.alloc, share.memory if share else None)
+        self.memory: Memory = Memory(program, buffers, backend.alloc, share.memory if share else None)
         if share is None:
             self.memory.fill_guards(backend.write)
         self._prepare = self._calls(program.prepare_steps)
@@ -77,8 +82,8 @@ class CudaExecutor(Executor):
 
         def of(launch: Launch) -> float:
             facts = kernel_of(self.module, launch)
-            threads = launch.block[0] * launch.block[1] * launch.block[2]
-            return occupancy(processor, threads, facts.registers or 0, (facts.shared_bytes or 0) + launch.shared)
+            shared = (facts.shared_bytes or 0) + launch.shared
+            return occupancy(processor, math.prod(launch.block), facts.registers or 0, shared)
 
         return kernel_reports(self.program, self.module, of)
 
@@ -126,7 +131,8 @@ class CudaExecutor(Executor):
 
     def _packed(self, args: Sequence[SlotView | Scalar]) -> bytes:
         """The parameter buffer, each value aligned to its size as CUDA lays it out."""
-        form, values = "", []
+        form = ""
+        values: list[int | float] = []
         for argument in args:
             if isinstance(argument, SlotView):
                 form += "P"
@@ -137,7 +143,8 @@ class CudaExecutor(Executor):
         return struct.pack(form, *values)
 
     def _zero(self, step: Allocate) -> Call:
-        fill, pointer, nbytes = self.backend.drv.memset_d8_async, self.memory.pointers[step.slot], step.spec.nbytes
+        fill = self.backend.drv.memset_d8_async
+        pointer, nbytes = self.memory.pointers[step.slot], step.spec.nbytes
         return lambda: fill(pointer, 0, nbytes)
 
     def _copy(self, step: Copy) -> list[Call]:
@@ -171,7 +178,8 @@ class CudaExecutor(Executor):
         slot = self.program.slots[view.slot].spec
         if slot.nbytes == 0:
             return torch.empty(view.shape, dtype=dtype, device="cuda")
-        flat = torch.as_tensor(_Interface(self.memory.pointers[view.slot], slot.numel, slot.itemsize), device="cuda")
+        memory = _Interface(self.memory.pointers[view.slot], slot.numel, slot.itemsize)
+        flat = torch.as_tensor(memory, device="cuda")
         return flat.view(dtype).as_strided(view.shape, view.strides, view.offset)
 
 
@@ -194,11 +202,11 @@ def _check_parameters(facts: KernelFacts, step: Launch) -> None:
     if sizes is None:
         return
     if len(sizes) != len(step.args):
-        raise LaunchError(f"kernel {step.kernel!r} takes {len(sizes)} arguments, the launch gives {len(step.args)}")
+        given = len(step.args)
+        raise LaunchError(f"kernel {step.kernel!r} takes {len(sizes)} arguments, the launch gives {given}")
     for position, (size, argument) in enumerate(zip(sizes, step.args, strict=True)):
         kind = "a tensor" if isinstance(argument, SlotView) else argument.kind
-        given = struct.calcsize("P" if isinstance(argument, SlotView) else SCALAR_STRUCT[argument.kind])
-        if size != given:
-            raise LaunchError(
-                f"kernel {step.kernel!r}: argument {position} has {size} bytes, the launch gives {kind} ({given} bytes)"
-            )
+        width = struct.calcsize("P" if isinstance(argument, SlotView) else SCALAR_STRUCT[argument.kind])
+        if size != width:
+            where = f"kernel {step.kernel!r}: argument {position} has {size} bytes"
+            raise LaunchError(f"{where}, the launch gives {kind} of {width} bytes")

@@ -36,7 +36,10 @@ ALIGNMENT = 256
 
 
 class OpenCLBackend(DeviceBackend):
-    """The first CPU device of any OpenCL platform. Zero copy: a buffer's pointer is an address of this process."""
+    """The first CPU device of any OpenCL platform. Zero copy.
+
+    A buffer's pointer is an address of this process.
+    """
 
     kind = "opencl"
 
@@ -49,7 +52,8 @@ class OpenCLBackend(DeviceBackend):
         self._maps: dict[str, mmap.mmap] = {}
 
     def open(self) -> None:
-        # A process that crashes while compiling leaves broken entries in both caches, which later ones would load.
+        # A process that crashes while compiling leaves broken entries in both caches, which later ones would
+        # load.
         os.environ.setdefault("POCL_KERNEL_CACHE", "0")
         os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
         try:
@@ -102,7 +106,9 @@ class OpenCLBackend(DeviceBackend):
             max_memory_bytes=int(self.device.global_mem_size),
         )
 
-    def compile(self, source: str, names: Sequence[str], options: Sequence[str] = ()) -> Module | CompileError:
+    def compile(
+        self, source: str, names: Sequence[str], options: Sequence[str] = ()
+    ) -> Module | CompileError:
         start = time.perf_counter()
         try:
             program = self.cl.Program(self.context, source or "kernel void htam_nothing() {}")
@@ -203,7 +209,7 @@ def compile_error(text: str) -> CompileError:
     """A build failure, without PyOpenCL's frame around the compiler's words."""
     log = re.sub(r"\n?\(options: .*", "", text, flags=re.DOTALL)
     log = re.sub(r"^.*?Build on <[^>]*>:\s*", "", log, count=1, flags=re.DOTALL)
-    log = clean_log(log).strip()
+    log = clean_log(re.sub(r"\S*tempfile_\w+\.cl", "kernels.cl", log)).strip()
     first = next((line for line in log.splitlines() if "error" in line.lower()), "")
     return CompileError(first.strip() or "the kernels do not compile", log)
 

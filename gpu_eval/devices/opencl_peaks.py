@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from gpu_eval.devices.opencl import OpenCLBackend
 
-# PoCL's own functions on float16 vectors abort on CPUs whose calling convention its library was not built for, so
-# the chains use float8.
+# PoCL's own functions on float16 vectors abort on CPUs whose calling convention its library was not built
+# for, so the chains use float8.
 _SOURCE = """
 kernel void copy(global const float8 *x, global float8 *y) { size_t i = get_global_id(0); y[i] = x[i]; }
 kernel void fma_chain(global float8 *y, int n) {
@@ -29,7 +29,7 @@ _TRIES = 5
 
 
 def measure_peaks(backend: OpenCLBackend) -> tuple[float, float]:
-    """(GB/s of a copy counting reads and writes, GFLOP/s of independent FMA chains), the best of a few tries."""
+    """GB/s of a copy, reads and writes counted, and GFLOP/s of independent FMA chains: the best of a few."""
     cl, queue = backend.cl, backend.queue
     program = cl.Program(backend.context, _SOURCE).build(options=["-cl-mad-enable"], devices=[backend.device])
     first, second = backend.alloc(32 * _VECTORS), backend.alloc(32 * _VECTORS)

@@ -19,7 +19,6 @@ from gpu_eval.results import KernelReport
 if TYPE_CHECKING:
     from gpu_eval.devices.opencl import OpenCLBackend
 
-_SCALARS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 Call = Callable[[], Any]
@@ -39,7 +38,7 @@ class OpenCLExecutor(Executor):
         self.backend = backend
         self.program = program
         self.module = module
-        self.memory = Memory(program, buffers, backend.alloc, share.memory if share else None)
+        self.memory: Memory = Memory(program, buffers, backend.alloc, share.memory if share else None)
         if share is None:
             self.memory.fill_guards(backend.write)
         self._buffers: dict[SlotView, Any] = {}
@@ -114,16 +113,16 @@ class OpenCLExecutor(Executor):
         declared = kernel.get_arg_info(position, info.TYPE_NAME)
         pointer = declared.rstrip().endswith("*")
         if isinstance(argument, SlotView) != pointer:
-            given = "a tensor" if isinstance(argument, SlotView) else argument.kind
-            raise LaunchError(f"kernel {name!r}: argument {position} is declared {declared}, the launch gives {given}")
-        value = self._buffer(argument) if isinstance(argument, SlotView) else _SCALARS[argument.kind](argument.value)
+            raise _mismatch(name, position, declared, argument)
+        value = (
+            self._buffer(argument)
+            if isinstance(argument, SlotView)
+            else np.dtype(argument.kind).type(argument.value)
+        )
         try:
             kernel.set_arg(position, value)
         except self.backend.cl.Error:
-            given = "a tensor" if isinstance(argument, SlotView) else argument.kind
-            raise LaunchError(
-                f"kernel {name!r}: argument {position} is declared {declared}, the launch gives {given}"
-            ) from None
+            raise _mismatch(name, position, declared, argument) from None
 
     def _buffer(self, view: SlotView) -> Any:
         if view not in self._buffers:
@@ -150,7 +149,7 @@ class OpenCLExecutor(Executor):
         elements = view.numel if strides is None else span
         if view.numel == 0:
             return np.empty((0,), _UNSIGNED[item])
-        memory = (ctypes.c_char * (elements * item)).from_address(pointer)
+        memory: Any = (ctypes.c_char * (elements * item)).from_address(pointer)
         byte_strides = None if strides is None else tuple(step * item for step in strides)
         return np.ndarray(tuple(shape), _UNSIGNED[item], buffer=memory, strides=byte_strides)
 
@@ -164,3 +163,9 @@ class OpenCLExecutor(Executor):
         memory = (ctypes.c_char * slot.nbytes).from_address(self.memory.pointers[view.slot])
         flat = torch.frombuffer(memory, dtype=torch_library.torch_dtype(view.dtype))
         return flat.as_strided(view.shape, view.strides, view.offset)
+
+
+def _mismatch(name: str, position: int, declared: str, argument: SlotView | Scalar) -> LaunchError:
+    given = "a tensor" if isinstance(argument, SlotView) else argument.kind
+    where = f"kernel {name!r}: argument {position} is declared {declared}"
+    return LaunchError(f"{where}, the launch gives {given}")

@@ -14,7 +14,10 @@ PROBE_SECONDS = 120
 
 @lru_cache(maxsize=1)
 def probe_devices() -> tuple[DeviceFacts, ...]:
-    """Facts of every usable device, CUDA first. Empty when there is none or the probe fails; asked once a process."""
+    """Facts of every usable device, CUDA first. Empty when there is none or the probe fails.
+
+    Asked once a process.
+    """
     try:
         result = subprocess.run(
             [sys.executable, "-m", "gpu_eval.devices"],

@@ -7,7 +7,7 @@ Pure Python: importing this loads neither numpy nor torch nor a device library.
 """
 
 from gpu_eval.plans.binder import InferLibrary, bind
-from gpu_eval.plans.errors import PlanError
+from gpu_eval.plans.errors import LibraryRefused, PlanError
 from gpu_eval.plans.limits import BindLimits
 from gpu_eval.plans.parser import Plan, parse_plan
 from gpu_eval.plans.program import (
@@ -30,6 +30,7 @@ __all__ = [
     "InferLibrary",
     "Launch",
     "LibraryCall",
+    "LibraryRefused",
     "Plan",
     "PlanError",
     "Program",

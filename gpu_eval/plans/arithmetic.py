@@ -1,4 +1,7 @@
-"""Host arithmetic with Python's results and bounded size. Failures are ArithmeticRefused with one sentence."""
+"""Host arithmetic with Python's results and bounded size.
+
+Failures are ArithmeticRefused with one sentence.
+"""
 
 from __future__ import annotations
 
@@ -151,4 +154,4 @@ def describe(value: Any) -> str:
     if isinstance(value, bool):
         return "a bool"
     names = {int: "an integer", float: "a float", str: "a string", tuple: "a tuple", dict: "a dict"}
-    return names.get(type(value)) or getattr(value, "PLAN_WORD", type(value).__name__)
+    return names.get(type(value)) or str(getattr(value, "PLAN_WORD", type(value).__name__))

@@ -19,19 +19,22 @@ from gpu_eval.plans.specs import Scalar, TensorSpec
 
 __all__ = ["InferLibrary", "bind"]
 
+_DEFAULTS = BindLimits()
+
 
 def bind(
     plan: Plan,
     inputs: Sequence[TensorSpec | int | float | bool],
     params: Mapping[str, TensorSpec],
     *,
-    limits: BindLimits = BindLimits(),
+    limits: BindLimits = _DEFAULTS,
     infer_library: InferLibrary | None = None,
 ) -> Program:
     """Interpret ``prepare`` and ``forward`` once over ``inputs`` (in order) and ``params`` (dotted names).
 
-    ``infer_library`` gives the result specs of a library call (`DeviceBackend.infer_library`); without it a plan
-    that calls ``lib.<op>`` is refused. Raises PlanError on bad shapes, arguments, or anything out of bounds.
+    ``infer_library`` gives the result specs of a library call (`DeviceBackend.infer_library`); without it a
+    plan that calls ``lib.<op>`` is refused. Raises PlanError on bad shapes, arguments, or anything out of
+    bounds.
     """
     builder = ProgramBuilder(plan.language, limits)
     names = kernel_names(plan.kernels, plan.language)

@@ -24,3 +24,7 @@ class PlanError(ValueError):
         """``plan:12:5: message``, or ``plan: message`` where no place is known."""
         place = f":{self.line}:{self.column}" if self.line else ""
         return f"{self.filename}{place}: {self.message}"
+
+
+class LibraryRefused(ValueError):
+    """What `infer_library` raises for a library call that torch would not take; `bind` adds the place."""

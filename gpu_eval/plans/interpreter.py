@@ -1,4 +1,7 @@
-"""Evaluates one of a plan's functions over tensor specs. Knows syntax; what the calls mean is `builtins`' matter."""
+"""Evaluates one of a plan's functions over tensor specs. Knows syntax.
+
+What the calls mean is `builtins`' matter.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gpu_eval.plans.arithmetic import (
     truth,
     unary,
 )
-from gpu_eval.plans.errors import PlanError
+from gpu_eval.plans.errors import LibraryRefused, PlanError
 from gpu_eval.plans.limits import MAX_TUPLE, BindLimits
 from gpu_eval.plans.program import SlotView
 from gpu_eval.plans.views import ViewRefused
@@ -39,7 +42,7 @@ class Calls(Protocol):
     def library(self, op: str, args: list[Any], kwargs: dict[str, Any], line: int) -> Any: ...
 
 
-_REFUSED = (ArithmeticRefused, ViewRefused, CallRefused)
+_REFUSED = (ArithmeticRefused, ViewRefused, CallRefused, LibraryRefused)
 
 
 class Interpreter:

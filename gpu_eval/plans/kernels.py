@@ -50,7 +50,9 @@ def plain_name(name: str) -> str:
 
 
 def kernel_names(source: str, language: str) -> KernelNames:
-    """Names of the functions marked ``__global__`` (cuda) or ``__kernel`` (opencl), templates by their plain name."""
+    """Names of the functions marked ``__global__`` (cuda) or ``__kernel`` (opencl), templates by their plain
+    name.
+    """
     code = without_noise(source)
     names: list[str] = []
     for qualifier in _QUALIFIER[language].finditer(code):

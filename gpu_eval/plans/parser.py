@@ -150,11 +150,12 @@ def _launch_names(functions: list[ast.FunctionDef], known: KernelNames, filename
     names: list[str] = []
     for function in functions:
         for literal in launch_name_literals(function):
-            if not known.may_hold(literal.value):
+            name = str(literal.value)
+            if not known.may_hold(name):
                 there = ", ".join(known.names) or "none"
-                raise _error(f"kernels defines no {literal.value!r} (it defines: {there})", literal, filename)
-            if literal.value not in names:
-                names.append(literal.value)
+                raise _error(f"kernels defines no {name!r} (it defines: {there})", literal, filename)
+            if name not in names:
+                names.append(name)
     return tuple(names)
 
 

@@ -20,9 +20,9 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def prescan(text: str, filename: str) -> str:
     """The text with newlines normalised and a byte-order mark removed. Raises PlanError with the place.
 
-    Refuses: an over-long text, control characters, invisible or reordering characters anywhere, non-ASCII outside
-    strings and comments, brackets nested deeper than `MAX_BRACKETS`, digit runs longer than `MAX_DIGITS`, and
-    strings that never end.
+    Refuses: an over-long text, control characters, invisible or reordering characters anywhere, non-ASCII
+    outside strings and comments, brackets nested deeper than `MAX_BRACKETS`, digit runs longer than
+    `MAX_DIGITS`, and strings that never end.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > MAX_TEXT_CHARS:
@@ -35,7 +35,7 @@ def prescan(text: str, filename: str) -> str:
         return PlanError(message, line, index - text.rfind("\n", 0, index), filename)
 
     for index, char in enumerate(text):
-        if ord(char) < 32 and char not in "\n\t\f" or ord(char) == 127:
+        if (ord(char) < 32 and char not in "\n\t\f") or ord(char) == 127:
             raise fail(index, f"control character U+{ord(char):04X} is not allowed")
         if 0xD800 <= ord(char) <= 0xDFFF:
             raise fail(index, "the text is not valid Unicode")
@@ -80,7 +80,10 @@ def _scan_code(text: str, fail: Callable[[int, str], PlanError]) -> None:
 
 
 def _string_end(text: str, start: int, quote: str, fail: Callable[[int, str], PlanError]) -> int:
-    """The index after the string whose content begins at ``start``. A backslash hides a quote in raw ones too."""
+    """The index after the string whose content begins at ``start``.
+
+    A backslash hides a quote in raw ones too.
+    """
     position = start
     while position < len(text):
         if text[position] == "\\":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Union
+from typing import ClassVar, TypeAlias
 
 from gpu_eval.plans.specs import Scalar, TensorSpec, contiguous_strides
 
@@ -22,7 +22,10 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True)
 class Slot:
-    """One piece of device memory, ``spec.nbytes`` long. ``name`` is for people: ``x``, ``linear.weight``, ``empty@12``."""
+    """One piece of device memory, ``spec.nbytes`` long. ``name`` is for people.
+
+    ``x``, ``linear.weight``, ``empty@12``.
+    """
 
     index: int
     kind: SlotKind
@@ -82,11 +85,11 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
-    args: tuple[Union[SlotView, Scalar], ...]
+    args: tuple[SlotView | Scalar, ...]
     line: int = 0
 
 
-LibraryArgument = Union[SlotView, int, float, bool, str, None, tuple["LibraryArgument", ...]]
+LibraryArgument: TypeAlias = "SlotView | float | str | tuple[LibraryArgument, ...] | None"
 
 
 @dataclass(frozen=True)
@@ -109,16 +112,17 @@ class Copy:
     line: int = 0
 
 
-Step = Union[Allocate, Launch, LibraryCall, Copy]
+Step: TypeAlias = Allocate | Launch | LibraryCall | Copy
 
 
 @dataclass(frozen=True)
 class Program:
     """A plan bound to fixed shapes.
 
-    ``inputs`` has one entry an operator input: its slot, or None for a Python scalar. ``params`` maps every dotted
-    name to its slot. Each output is a whole, contiguous slot of kind OUTPUT that nothing else shares, so the judge
-    can put its own memory there. ``prepare_steps`` run once for a set of weights, ``steps`` in every call.
+    ``inputs`` has one entry an operator input: its slot, or None for a Python scalar. ``params`` maps every
+    dotted name to its slot. Each output is a whole, contiguous slot of kind OUTPUT that nothing else shares,
+    so the judge can put its own memory there. ``prepare_steps`` run once for a set of weights, ``steps`` in
+    every call.
     """
 
     language: str

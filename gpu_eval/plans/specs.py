@@ -31,7 +31,10 @@ DTYPE_BYTES: dict[str, int] = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and dtype (torch's name) of a tensor. Raises ValueError on an unknown dtype or a negative size."""
+    """Shape and dtype (torch's name) of a tensor.
+
+    Raises ValueError on an unknown dtype or a negative size.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
