@@ -46,11 +46,12 @@ export class RunGraph {
     this.cy = window.cytoscape({
       container: this.canvas,
       elements: this.elements(),
-      layout: { name: "preset" },
+      layout: { name: "preset", fit: false },
+      zoom: 1,
+      pan: { x: 0, y: 0 },
       style: styleSheet({ compact: true }),
       minZoom: 0.4,
       maxZoom: 4,
-      wheelSensitivity: 0.3,
       autoungrabify: true,
       boxSelectionEnabled: false,
     });

@@ -6,6 +6,7 @@
  */
 
 const LOG_LIMIT = 2000;
+const PHASE_KINDS = new Set(["step.stage", "evaluation.phase", "step.repair"]);
 const TERMINAL = new Set(["finished", "stopped", "cancelled", "failed"]);
 
 export class RunStore {
@@ -93,7 +94,17 @@ export class RunStore {
   prependLog(events) {
     const oldest = this.log.length ? this.log[0].seq : Infinity;
     this.log = [...events.filter((event) => event.seq < oldest), ...this.log].slice(-LOG_LIMIT);
+    this.retracePhases();
     this.emit("events");
+    this.emit("phase");
+  }
+
+  /** After a reload: how far unfinished steps have come, read off the log. */
+  retracePhases() {
+    this.phases.clear();
+    for (const event of this.log) {
+      if (PHASE_KINDS.has(event.kind)) REDUCERS[event.kind](this, event.payload, event);
+    }
   }
 
   setConnection(state, reason = "") {

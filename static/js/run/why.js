@@ -80,7 +80,7 @@ export class WhyPane {
       el(
         "summary",
         {},
-        el("span", { class: "why-title", title: score.title }, chosen ? icon("circle-check-filled") : null, score.title || score.key),
+        el("span", { class: "why-title", title: score.title }, chosen ? icon("check") : null, score.title || score.key),
         el("span", { class: "num why-probability" }, percent(score.probability)),
         bar(score, scale),
         el("span", { class: "num why-score" }, signed(score.score)),
@@ -237,7 +237,7 @@ function strategyOption(option, chosen) {
   return el(
     "li",
     { class: `strategy-option${chosen ? " chosen" : ""}${unavailable ? " unavailable" : ""}`, title: option.reason || null },
-    el("span", { class: "strategy-title" }, chosen ? icon("circle-check-filled") : null, option.title ?? option.key),
+    el("span", { class: "strategy-title" }, chosen ? icon("check") : null, option.title ?? option.key),
     el(
       "span",
       { class: "num muted" },
