@@ -78,7 +78,7 @@ class OperatorViewSet(viewsets.GenericViewSet[Operator]):
             if "source" not in fields:
                 raise ValidationError({"detail": "Send the operator as `source` or as a `file`."})
             operator = operators.create_operator(owner=request.user, **fields)
-        return Response(self.detail(operator), status=status.HTTP_201_CREATED)
+        return Response(self.full_answer(operator), status=status.HTTP_201_CREATED)
 
     @extend_schema(request=OperatorChangeSerializer, responses=OperatorDetailSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
@@ -87,7 +87,7 @@ class OperatorViewSet(viewsets.GenericViewSet[Operator]):
         operator = self.get_object()
         with refusals():
             operators.update_operator(operator, **fields_with_source(form.validated_data))
-        return Response(self.detail(operator))
+        return Response(self.full_answer(operator))
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, pk: str) -> Response:
@@ -112,7 +112,7 @@ class OperatorViewSet(viewsets.GenericViewSet[Operator]):
         operator = self.get_object()
         with refusals(conflict=True):
             operators.override_gate(operator, request.user, form.validated_data["reason"])
-        return Response(self.detail(operator))
+        return Response(self.full_answer(operator))
 
     @extend_schema(request=InspectionSerializer, responses={202: OperatorDetailSerializer})
     @action(detail=True, methods=["post"])
@@ -122,7 +122,7 @@ class OperatorViewSet(viewsets.GenericViewSet[Operator]):
         form.is_valid(raise_exception=True)
         operator = self.get_object()
         operators.inspect_again(operator, form.validated_data["device"])
-        return Response(self.detail(operator), status=status.HTTP_202_ACCEPTED)
+        return Response(self.full_answer(operator), status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
         parameters=[
@@ -140,7 +140,7 @@ class OperatorViewSet(viewsets.GenericViewSet[Operator]):
         figure = runs.estimate(self.get_object(), int(steps), request.query_params.get("device", "auto"))
         return Response(EstimateSerializer(figure).data)
 
-    def detail(self, operator: Operator) -> Any:
+    def full_answer(self, operator: Operator) -> Any:
         fresh = with_best(Operator.objects.filter(pk=operator.pk)).prefetch_related("health_reports").get()
         return OperatorDetailSerializer(fresh).data
 
