@@ -81,7 +81,7 @@ class Sandbox:
             "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
             "TRITON_CACHE_DIR": f"{scratch}/triton",
             "CUDA_CACHE_PATH": f"{scratch}/cuda",
-            "PYTHONPATH": str(package_root()),
+            "PYTHONPATH": os.pathsep.join([str(package_root()), *library_paths()]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             "PYTHONUNBUFFERED": "1",
@@ -139,10 +139,21 @@ def bubblewrap_prefix(exchange: Path, scratch: Path) -> list[str]:
     return [*command, "--chdir", str(scratch), "--"]
 
 
+def library_paths() -> list[str]:
+    """Folders of the caller's PYTHONPATH that hold a library a child imports (``pip install --target`` folders).
+
+    Others stay out: a PYTHONPATH of "." would show the child the whole checkout, database included.
+    """
+    libraries = ("torch", "numpy", "pycuda", "pyopencl")
+    entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    found = (str(Path(entry).resolve()) for entry in entries)
+    return [path for path in found if any(os.path.isdir(os.path.join(path, name)) for name in libraries)]
+
+
 def interpreter_paths() -> list[str]:
     """Folders that a Python child reads, outside those of the system."""
     package = Path(__file__).resolve().parent
-    paths = {str(package), sys.prefix, sys.base_prefix, sys.exec_prefix}
+    paths = {str(package), sys.prefix, sys.base_prefix, sys.exec_prefix, *library_paths()}
     paths.update(str(Path(prefix).resolve()) for prefix in (sys.prefix, sys.base_prefix))
     paths.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     existing = sorted(path for path in paths if os.path.isdir(path))
