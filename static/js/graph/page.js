@@ -105,6 +105,7 @@ class MemoryPage {
     button.setAttribute("aria-pressed", String(open));
     button.textContent = open ? "Hide strategies" : "Show strategies";
     this.canvas.toggleAll(open);
+    this.canvas.fit();
   }
 
   edit(part) {

@@ -4,7 +4,7 @@
  */
 
 export const START = "START";
-const SHAPE = { width: 760, height: 500 };
+const SHAPE = { width: 720, height: 560 };
 
 /** Map of key -> {x, y}: stored positions where a node has them, an ellipse in order of keys for the others. */
 export function positionsOf(nodes) {

@@ -103,7 +103,7 @@ export class DiffPane {
       highlight: true,
       synchronisedScroll: true,
       stickyFileHeaders: false,
-      colorScheme: "auto",
+      colorScheme: "light", // its colours are variables of ours, which follow the theme
     }).draw();
     return host;
   }

@@ -114,7 +114,7 @@ function timeBars(result) {
           el("span", { class: "time-bar-label" }, label),
           el("span", { class: "time-bar" }, el("i", { class: `tone-${tone}`, style: { width: `${(100 * value) / longest}%` } })),
           el("span", { class: "num" }, durationUs(value)),
-          el("span", { class: "num muted" }, timing ? `p10–p90 ${significant(timing.p10_us)}–${significant(timing.p90_us)} µs` : ""),
+          el("span", { class: "num muted", title: "10th to 90th percentile of the timed calls" }, timing ? `${durationUs(timing.p10_us)} to ${durationUs(timing.p90_us)}` : ""),
         ),
       ),
     ),

@@ -1,6 +1,6 @@
 /** The Log tab: events as sentences. Appended in batches; the view stays put once a person has scrolled up. */
 
-import { durationUs } from "../format.js";
+import { OUTCOMES, durationUs } from "../format.js";
 import { el, fill, icon } from "../shared/dom.js";
 import { clock, ratioWithInterval, signed } from "../shared/figures.js";
 
@@ -55,7 +55,7 @@ export class LogPane {
       return;
     }
     this.list.querySelector(".log-empty")?.remove();
-    this.list.append(...fresh.map(line));
+    this.list.append(...fresh.map((event) => line(event, this.store)));
     while (this.list.children.length > SHOWN) this.list.firstChild.remove();
     this.shownSeq = fresh.at(-1).seq;
     if (this.atEnd) this.scrollToEnd();
@@ -73,20 +73,20 @@ export class LogPane {
   }
 }
 
-function line(event) {
-  const { step, text, tone } = sentence(event);
+function line(event, store) {
+  const { step, text, tone } = sentence(event, store);
   return el(
     "li",
-    { class: `log-line ${tone ?? ""}`.trim(), dataset: { seq: event.seq, kind: event.kind } },
+    { class: tone ? `log-line log-${tone}` : "log-line", dataset: { seq: event.seq, kind: event.kind } },
     el("time", { class: "log-time", datetime: event.at }, clock(event.at)),
     el("span", { class: "log-step" }, step ? `step ${step}` : "run"),
     el("span", { class: "log-text" }, text),
   );
 }
 
-function sentence({ kind, payload }) {
+function sentence({ kind, payload }, store) {
   const words = SENTENCES[kind]?.(payload) ?? { text: payload.text ?? kind };
-  return { step: payload.index ?? payload.step?.index ?? null, ...words };
+  return { step: payload.index ?? payload.step?.index ?? store.indexOf(payload.step), ...words };
 }
 
 const SENTENCES = {
@@ -95,17 +95,17 @@ const SENTENCES = {
     tone: p.status === "failed" ? "bad" : "strong",
   }),
   "step.started": () => ({ text: "Started", tone: "strong" }),
-  "step.stage": (p) => ({ text: `Stage: ${p.stage}` }),
+  "step.stage": (p) => ({ text: `Next: ${p.stage}` }),
   "step.direction": (p) => ({
     text: `Direction: ${p.direction?.title}${p.probability ? ` (probability ${p.probability.toFixed(2)})` : ""}`,
   }),
   "step.strategy": (p) => ({ text: `Strategy: ${p.strategy?.title ?? "none"}${p.reason ? `. ${p.reason}` : ""}` }),
   "candidate.written": (p) => ({ text: `Plan written, attempt ${p.attempt + 1}${p.of ? ` of at most ${p.of + 1}` : ""} (${p.language})` }),
-  "evaluation.phase": (p) => ({ text: `${p.kind === "confirm" ? "Confirming: " : ""}${p.phase}` }),
+  "evaluation.phase": (p) => ({ text: `${p.kind === "confirm" ? "Confirmation: " : "Evaluation: "}${p.phase}` }),
   "evaluation.done": (p) => ({
     text: [
       p.kind === "confirm" ? "Confirmed:" : "Verdict:",
-      p.outcome,
+      outcomeLabel(p.outcome),
       p.time_us ? durationUs(p.time_us) : "",
       p.speedup ? ratioWithInterval(p.speedup, p.speedup_low, p.speedup_high) : "",
       p.message,
@@ -117,9 +117,13 @@ const SENTENCES = {
   "step.repair": (p) => ({ text: `Repair ${p.attempt} of ${p.of}: ${p.reason ?? ""}`, tone: "bad" }),
   "memory.updated": (p) => ({ text: memorySentence(p.change) }),
   "run.best": (p) => ({ text: `New best: ${ratioWithInterval(p.speedup, p.speedup_low, p.speedup_high)}`, tone: "good" }),
-  "step.finished": (p) => ({ text: `Finished: ${p.step?.outcome || "no verdict"}`, tone: "strong" }),
+  "step.finished": (p) => ({ text: `Finished: ${outcomeLabel(p.step?.outcome) || "no verdict"}`, tone: "strong" }),
   log: (p) => ({ text: p.text }),
 };
+
+function outcomeLabel(key) {
+  return OUTCOMES[key]?.[0].toLowerCase() ?? key;
+}
 
 function memorySentence(change) {
   const parts = ["direction", "strategy", "edge"]

@@ -82,12 +82,15 @@ function mountPanes(store, urls) {
 }
 
 function selectedInUrl(steps) {
-  const wanted = Number(new URLSearchParams(location.search).get("step"));
-  return steps.some((step) => step.index === wanted) ? wanted : null;
+  const query = new URLSearchParams(location.search);
+  const wanted = Number(query.get("step"));
+  const byRow = Number(query.get("step_id")); // links from evidence know the row only
+  return steps.find((step) => step.index === wanted || step.id === byRow)?.index ?? null;
 }
 
 function writeUrl(store) {
   const url = new URL(location.href);
+  url.searchParams.delete("step_id");
   if (store.selected === null) url.searchParams.delete("step");
   else url.searchParams.set("step", store.selected);
   if (url.href !== location.href) history.replaceState(null, "", url);

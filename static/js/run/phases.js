@@ -36,6 +36,7 @@ function cell(phase, state, time, live) {
   const isLive = state === "live";
   const ticking = isLive && live.since ? Math.max(0, (Date.now() - Date.parse(live.since)) / 1000) : 0;
   const total = (time ?? 0) + ticking;
+  const known = time !== undefined || isLive;
   return el(
     "li",
     {
@@ -44,7 +45,7 @@ function cell(phase, state, time, live) {
       dataset: { phase, state },
     },
     el("span", { class: "phase-name" }, LABELS[phase]),
-    el("span", { class: "phase-time" }, total > 0 ? seconds(total) : state === "todo" ? "" : "–"),
+    el("span", { class: "phase-time" }, known ? seconds(total) : state === "todo" ? "" : "–"),
     isLive && live.of && phase !== "update"
       ? el("span", { class: "phase-extra" }, `repair ${live.attempt}/${live.of}`)
       : null,

@@ -110,7 +110,8 @@ export class BestPlot {
 
   /** From just below the slowest step (or 1x) to just above the fastest; failures have the floor to themselves. */
   verticalRange() {
-    const values = this.points.flatMap((point) => [point.speedup, point.low, point.high, point.best.high]);
+    const believed = this.points.filter((point) => point.index && !point.quarantined);
+    const values = [...this.points.map((point) => point.best.high), ...believed.flatMap((point) => [point.speedup, point.low, point.high])];
     const known = values.filter((value) => value !== null && value !== undefined);
     const low = Math.min(1, ...known);
     const high = Math.max(1.1, ...known);
@@ -138,14 +139,14 @@ export class BestPlot {
     const unit = devicePixelRatio;
     const x = plot.valToPos(point.x, "x", true);
     const failed = point.speedup === null;
-    const y = failed ? bbox.top + bbox.height - 7 * unit : plot.valToPos(point.speedup, "y", true);
+    const y = failed ? bbox.top + bbox.height - 7 * unit : Math.max(bbox.top + 7 * unit, plot.valToPos(point.speedup, "y", true));
     const colour = cssVariable(`--v-${point.tone}`, "#888");
     ctx.strokeStyle = ctx.fillStyle = colour;
     ctx.lineWidth = 2 * unit;
     ctx.beginPath();
     if (failed) cross(ctx, x, y, 4 * unit);
     else {
-      if (point.low !== null && point.high !== null) whisker(ctx, x, plot.valToPos(point.low, "y", true), plot.valToPos(point.high, "y", true));
+      if (point.low !== null && point.high !== null && !point.quarantined) whisker(ctx, x, plot.valToPos(point.low, "y", true), plot.valToPos(point.high, "y", true));
       ctx.beginPath();
       ctx.arc(x, y, 4 * unit, 0, 2 * Math.PI);
       ctx.fill();
@@ -206,6 +207,7 @@ function pointsOf(done, axis, startedAt) {
       speedup: step.speedup ?? null,
       low: step.speedup_low ?? null,
       high: step.speedup_high ?? null,
+      quarantined: step.outcome === "quarantined",
       tone: step.outcome_class || "slower",
       label: [step.outcome_label, step.speedup ? ratioWithInterval(step.speedup, step.speedup_low, step.speedup_high) : ""].filter(Boolean).join(", "),
       best: { ...best },

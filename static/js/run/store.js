@@ -52,6 +52,12 @@ export class RunStore {
     return [...this.steps.values()].sort((a, b) => a.index - b.index);
   }
 
+  /** Index of the step with row id `stepId`; null for a step that is not known. */
+  indexOf(stepId) {
+    for (const step of this.steps.values()) if (step.id === stepId) return step.index;
+    return null;
+  }
+
   /** Inspect step `index`, or follow the run with null. An index that does not exist is ignored. */
   select(index) {
     if (index !== null && !this.steps.has(index)) return;
@@ -158,19 +164,19 @@ const REDUCERS = {
     return ["steps", "detail"];
   },
   "candidate.written"(store, payload) {
-    const index = payload.index ?? indexOf(store, payload.step);
+    const index = payload.index ?? store.indexOf(payload.step);
     if (index === null) return [];
     store.patchStep(index, { attempts: Math.max(payload.attempt + 1, store.steps.get(index)?.attempts ?? 0) });
     return ["steps", "detail"];
   },
   "evaluation.phase"(store, payload, event) {
-    const index = payload.index ?? indexOf(store, payload.step);
+    const index = payload.index ?? store.indexOf(payload.step);
     if (index === null || isFinished(store, index)) return [];
     enterPhase(store, index, payload.phase, event.at, { confirming: payload.kind === "confirm" });
     return ["phase"];
   },
   "evaluation.done"(store, payload) {
-    const index = payload.index ?? indexOf(store, payload.step);
+    const index = payload.index ?? store.indexOf(payload.step);
     if (index === null) return [];
     if (!isFinished(store, index)) {
       store.patchStep(index, {
@@ -186,7 +192,7 @@ const REDUCERS = {
     return ["steps", "detail"];
   },
   "step.repair"(store, payload, event) {
-    const index = payload.index ?? indexOf(store, payload.step);
+    const index = payload.index ?? store.indexOf(payload.step);
     if (index === null || isFinished(store, index)) return [];
     enterPhase(store, index, "write", event.at, { attempt: payload.attempt, of: payload.of });
     return ["steps", "phase"];
@@ -215,11 +221,6 @@ const REDUCERS = {
 
 function isFinished(store, index) {
   return store.steps.get(index)?.stage === "done";
-}
-
-function indexOf(store, stepId) {
-  for (const step of store.steps.values()) if (step.id === stepId) return step.index;
-  return null;
 }
 
 function enterPhase(store, index, phase, at, extra = {}) {
