@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -41,4 +43,6 @@ def database_from_url(url: str, var_dir: Path) -> dict[str, Any]:
 
 
 def _sqlite(path: str) -> dict[str, Any]:
-    return {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": SQLITE_OPTIONS}
+    # Tests use a file too: several threads on one in-memory database meet lock errors that a file does not have.
+    test = {"NAME": str(Path(tempfile.gettempdir()) / f"htam-test-{os.getpid()}.sqlite3")}
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": SQLITE_OPTIONS, "TEST": test}

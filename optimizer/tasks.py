@@ -9,9 +9,8 @@ import uuid
 from django.db import transaction
 
 from gpu_eval.errors import UnusableInput
-from gpu_eval.results import EvaluationPolicy, LibraryPolicy, Precision
 from optimizer.loop import engine, processes, transitions
-from optimizer.loop.evaluation import LiveEvaluator, Subject
+from optimizer.loop.evaluation import LiveEvaluator
 from optimizer.models import Operator, RunEvent
 from optimizer.services import operators, workers
 from optimizer.services.queue import enqueue_step
@@ -37,7 +36,7 @@ def inspect_operator(operator_id: int, device: str = "auto") -> None:
         return
     workers.set_activity(f"inspecting {operator.name}"[:120])
     try:
-        operators.apply_inspection(operator, evaluator().inspect(subject_of(operator, device)))
+        operators.apply_inspection(operator, evaluator().inspect(operators.subject_of(operator, device)))
     except UnusableInput as error:
         operators.mark_invalid(operator, str(error))
     except Exception:
@@ -46,13 +45,6 @@ def inspect_operator(operator_id: int, device: str = "auto") -> None:
         operators.mark_not_inspected(operator, f"Inspection broke on our side; the log has it as {error_id}.")
     finally:
         workers.set_activity("")
-
-
-def subject_of(operator: Operator, device: str) -> Subject:
-    policy = EvaluationPolicy(
-        precision=Precision(operator.precision), library=LibraryPolicy(operator.library_policy)
-    )
-    return Subject(operator.name, operator.source, device, policy)
 
 
 def evaluator() -> LiveEvaluator:

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.db import transaction
 
-from gpu_eval.results import EvaluationPolicy, LibraryPolicy, Precision
 from memory.policy import EvidenceContext, PolicyConfig
 from optimizer.choices import Stage
 from optimizer.loop import events, transitions
@@ -20,6 +19,7 @@ from optimizer.loop.summary import dtype_of
 from optimizer.models import Candidate, HealthReport, Run, RunEvent, Step
 from optimizer.proposers import CandidateView, Proposer, SearchState
 from optimizer.serializers import deciding_evaluation
+from optimizer.services.operators import subject_of
 
 Listener = Callable[[RunEvent], None]
 
@@ -40,7 +40,7 @@ class Saving:
     events: list[events.Event] = field(default_factory=list)
     last: Callable[[], list[events.Event]] = list
 
-    def event(self, kind: str, **payload: Any) -> None:
+    def event(self, kind: str, /, **payload: Any) -> None:
         self.events.append((kind, payload))
 
 
@@ -68,11 +68,7 @@ class StepContext:
 
     @property
     def subject(self) -> Subject:
-        operator = self.run.operator
-        policy = EvaluationPolicy(
-            precision=Precision(operator.precision), library=LibraryPolicy(operator.library_policy)
-        )
-        return Subject(operator.name, operator.source, self.report.device_kind, policy)
+        return subject_of(self.run.operator, self.report.device_kind)
 
     def rng(self, purpose: str) -> random.Random:
         """Randomness that depends on the run's seed and the place in the run only, so that a replay decides the same."""
@@ -103,7 +99,7 @@ class StepContext:
         transitions.move_step(self.step, to, stage_seconds=seconds, **save.fields)
         save.event("step.stage", step=self.step.pk, index=self.step.index, stage=to.value)
 
-    def emit(self, kind: str, **payload: Any) -> None:
+    def emit(self, kind: str, /, **payload: Any) -> None:
         """Append one event between stages, if the run is still ours."""
         with transaction.atomic():
             transitions.fence(self.run.pk, self.owner)

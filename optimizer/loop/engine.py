@@ -14,13 +14,13 @@ from memory.policy import NoDirection
 from optimizer.choices import OperatorStatus, RunRequest, RunStatus, Stage
 from optimizer.loop import events, processes, transitions
 from optimizer.loop.context import Listener, StepContext, ignore
-from optimizer.loop.evaluation import EvaluationCancelled, Evaluator, NotRecorded, Subject
+from optimizer.loop.evaluation import EvaluationCancelled, Evaluator, NotRecorded
 from optimizer.loop.heartbeat import Watch
 from optimizer.loop.stages import STAGES
 from optimizer.loop.transitions import LostLease
 from optimizer.models import HealthReport, Run, Step
 from optimizer.proposers import Proposer, get_proposer
-from optimizer.services.operators import Refused, apply_inspection, mark_invalid
+from optimizer.services.operators import Refused, apply_inspection, mark_invalid, subject_of
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def report_of(run: Run, evaluator: Evaluator) -> HealthReport:
     if report is not None:
         return report
     try:
-        seen = evaluator.inspect(Subject(run.operator.name, run.operator.source, kind))
+        seen = evaluator.inspect(subject_of(run.operator, kind))
     except UnusableInput as error:
         mark_invalid(run.operator, str(error))
         raise

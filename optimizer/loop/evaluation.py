@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
+from gpu_eval.evaluator import EvaluationSession
+from gpu_eval.operators.health import OperatorReport
 from gpu_eval.results import Evaluation, EvaluationPolicy
 from optimizer.choices import EvaluationKind
+from optimizer.loop import processes
+
+T = TypeVar("T")
+EVALUATION_MODULES = ("gpu_eval.judge", "gpu_eval.runner")
 
 OnPhase = Callable[[str], None]  # called with "compile", "check", "time" as each begins
 
@@ -47,17 +55,17 @@ class Evaluator(ABC):
         """Judge one plan in a fresh runner. ``kind`` is an `EvaluationKind`."""
 
     @abstractmethod
-    def inspect(self, subject: Subject) -> Any:
+    def inspect(self, subject: Subject) -> OperatorReport:
         """The operator's health report (gpu_eval OperatorReport)."""
 
     def default_device(self) -> str:
         """The kind that "auto" means here."""
         return "opencl"
 
-    def cancel(self) -> None:
+    def cancel(self) -> None:  # noqa: B027 - nothing to end unless something runs
         """End the evaluation that runs now, if any; the next one is unaffected."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Free processes and devices."""
 
     def __enter__(self) -> Evaluator:
@@ -71,7 +79,7 @@ class LiveEvaluator(Evaluator):
     """Judges on a device here. The judge of one operator and device stays warm until another is asked for."""
 
     def __init__(self) -> None:
-        self._session: Any = None
+        self._session: EvaluationSession | None = None
         self._subject: Subject | None = None
         self._busy = threading.Event()
         self._cancelled = threading.Event()
@@ -81,30 +89,30 @@ class LiveEvaluator(Evaluator):
     ) -> Evaluation:
         return self._guarded(lambda: self._session_for(subject).evaluate(plan, on_phase=on_phase))
 
-    def inspect(self, subject: Subject) -> Any:
+    def inspect(self, subject: Subject) -> OperatorReport:
         return self._guarded(lambda: self._session_for(subject).inspect())
 
     def default_device(self) -> str:
         return auto_device()
 
     def cancel(self) -> None:
+        """Kill judge and runner; the thread that waits for them then finds them dead. It alone cleans up."""
         self._cancelled.set()
-        session = self._session
-        if self._busy.is_set() and session is not None:
-            session.kill()
+        if self._busy.is_set():
+            kill_evaluation_processes()
 
     def close(self) -> None:
         session, self._session, self._subject = self._session, None, None
         if session is not None:
-            session.__exit__(None, None, None)
+            session.close()
 
-    def _guarded(self, call: Callable[[], Any]) -> Any:
+    def _guarded(self, call: Callable[[], T]) -> T:
         """Run ``call``; whatever comes of it after a cancel is an EvaluationCancelled."""
         self._cancelled.clear()
         self._busy.set()
         try:
             result = call()
-        except Exception:
+        except BaseException:
             self.close()
             if self._cancelled.is_set():
                 raise EvaluationCancelled from None
@@ -116,10 +124,10 @@ class LiveEvaluator(Evaluator):
             raise EvaluationCancelled
         return result
 
-    def _session_for(self, subject: Subject) -> Any:
+    def _session_for(self, subject: Subject) -> EvaluationSession:
+        if subject.device == "auto":
+            subject = dataclasses.replace(subject, device=auto_device())
         if self._session is None or self._subject != subject:
-            from gpu_eval.evaluator import EvaluationSession
-
             self.close()
             session = EvaluationSession(
                 subject.source, device=subject.device, policy=subject.policy, operator_name=subject.name
@@ -127,6 +135,13 @@ class LiveEvaluator(Evaluator):
             self._session, self._subject = session, subject
             session.__enter__()
         return self._session
+
+
+def kill_evaluation_processes() -> None:
+    """Kill every judge and runner below this process, with all that they started."""
+    for pid in processes.descendants(os.getpid()):
+        if any(name in processes.command_line(pid) for name in EVALUATION_MODULES):
+            processes.kill_all([*processes.descendants(pid), pid])
 
 
 class RecordedEvaluator(Evaluator):
@@ -155,7 +170,7 @@ class RecordedEvaluator(Evaluator):
             on_phase(phase)
         return Evaluation.from_json(result)
 
-    def inspect(self, subject: Subject) -> Any:
+    def inspect(self, subject: Subject) -> OperatorReport:
         raise NotRecorded("A replay inspects nothing; the operator's stored report is used.")
 
     def default_device(self) -> str:

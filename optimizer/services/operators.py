@@ -12,7 +12,9 @@ from django.utils import timezone
 from gpu_eval.errors import UnusableInput
 from gpu_eval.limits import MAX_OPERATOR_BYTES
 from gpu_eval.operators.source import OperatorSource, decode_operator, parse_operator
+from gpu_eval.results import EvaluationPolicy, LibraryPolicy, Precision
 from optimizer.choices import OperatorStatus
+from optimizer.loop.evaluation import Subject
 from optimizer.models import HealthReport, Operator
 from optimizer.services.queue import enqueue_inspection
 
@@ -187,6 +189,14 @@ def override_gate(operator: Operator, user: Any, reason: str) -> Operator:
         raise Refused("No gate blocks this operator, so there is nothing to override.")
     operator.refresh_from_db()
     return operator
+
+
+def subject_of(operator: Operator, device: str) -> Subject:
+    """What the evaluator needs of an operator. ``device`` is a kind, or "auto"."""
+    policy = EvaluationPolicy(
+        precision=Precision(operator.precision), library=LibraryPolicy(operator.library_policy)
+    )
+    return Subject(operator.name, operator.source, device, policy)
 
 
 def first_line(docstring: str | None) -> str:
