@@ -42,6 +42,7 @@ function start() {
     if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]") && event.target === document.body) store.select(null);
   });
   loadLog(store, urls);
+  learnDevice(store, urls);
   new LiveFeed(store, { socketPath: `/ws/runs/${page.run.id}/`, eventsUrl: urls.events }).start();
 }
 
@@ -49,6 +50,7 @@ function addresses({ run, memory_url: memory }) {
   const api = `/api/runs/${run.id}/`;
   return {
     memory,
+    run: api,
     graph: `/api/banks/${run.bank.id}/graph/`,
     events: `${api}events/`,
     request: (name) => `${api}${name}/`,
@@ -94,6 +96,22 @@ function writeUrl(store) {
   if (store.selected === null) url.searchParams.delete("step");
   else url.searchParams.set("step", store.selected);
   if (url.href !== location.href) history.replaceState(null, "", url);
+}
+
+/** The device is found when the first step begins; no event says which, so the run is read once more then. */
+function learnDevice(store, urls) {
+  let asked = false;
+  store.on(["steps"], async () => {
+    if (store.run.device_key || asked || store.steps.size === 0) return;
+    asked = true;
+    try {
+      const { device_key, baseline_us } = await get(urls.run);
+      store.run = { ...store.run, device_key, baseline_us };
+      store.emit("run");
+    } catch {
+      asked = false;
+    }
+  });
 }
 
 async function loadLog(store, urls) {

@@ -52,7 +52,6 @@ export class LiveFeed {
     const socket = new WebSocket(`${scheme}://${location.host}${this.socketPath}?after=${this.store.cursor}`);
     this.socket = socket;
     socket.onmessage = ({ data }) => this.socket === socket && this.receive(socket, JSON.parse(data));
-    socket.onopen = () => this.socket === socket && this.report("open");
     socket.onclose = (event) => this.socket === socket && this.closed(event);
   }
 

@@ -122,7 +122,7 @@ export class RunStore {
     const step = this.steps.get(index);
     if (step) this.steps.set(index, { ...step, ...values });
     else this.addStep(index, values);
-    this.details.delete(values.id ?? step?.id);
+    this.details.delete(step?.id);
   }
 
   addStep(index, values) {
@@ -149,50 +149,34 @@ const REDUCERS = {
     return ["steps", "selection"];
   },
   "step.stage"(store, payload, event) {
-    if (isFinished(store, payload.index)) return [];
-    store.patchStep(payload.index, { id: payload.step, stage: payload.stage });
-    if (payload.seconds) mergeSeconds(store, payload.index, payload.seconds);
-    enterPhase(store, payload.index, payload.stage, event.at);
+    const index = indexIn(store, payload);
+    if (index === null || isFinished(store, index)) return [];
+    store.patchStep(index, { stage: payload.stage });
+    enterPhase(store, index, payload.stage, event.at);
     return ["steps", "detail"];
   },
   "step.direction"(store, payload) {
-    store.patchStep(payload.index, { direction: payload.direction, probability: payload.probability });
-    return ["steps", "detail"];
+    return patchUnfinished(store, payload, { direction: payload.direction, probability: payload.probability });
   },
   "step.strategy"(store, payload) {
-    store.patchStep(payload.index, { strategy: payload.strategy });
-    return ["steps", "detail"];
+    return patchUnfinished(store, payload, { strategy: payload.strategy });
   },
   "candidate.written"(store, payload) {
-    const index = payload.index ?? store.indexOf(payload.step);
-    if (index === null) return [];
-    store.patchStep(index, { attempts: Math.max(payload.attempt + 1, store.steps.get(index)?.attempts ?? 0) });
-    return ["steps", "detail"];
+    const known = store.steps.get(indexIn(store, payload))?.attempts ?? 0;
+    return patchUnfinished(store, payload, { attempts: Math.max(payload.attempt + 1, known) });
   },
   "evaluation.phase"(store, payload, event) {
-    const index = payload.index ?? store.indexOf(payload.step);
+    const index = indexIn(store, payload);
     if (index === null || isFinished(store, index)) return [];
     enterPhase(store, index, payload.phase, event.at, { confirming: payload.kind === "confirm" });
     return ["phase"];
   },
   "evaluation.done"(store, payload) {
-    const index = payload.index ?? store.indexOf(payload.step);
-    if (index === null) return [];
-    if (!isFinished(store, index)) {
-      store.patchStep(index, {
-        outcome: payload.outcome,
-        message: payload.message,
-        speedup: payload.speedup,
-        speedup_low: payload.speedup_low,
-        speedup_high: payload.speedup_high,
-        time_us: payload.time_us,
-      });
-    }
-    store.details.delete(payload.step);
-    return ["steps", "detail"];
+    const { outcome, message, speedup, speedup_low, speedup_high, time_us } = payload;
+    return patchUnfinished(store, payload, { outcome, message, speedup, speedup_low, speedup_high, time_us });
   },
   "step.repair"(store, payload, event) {
-    const index = payload.index ?? store.indexOf(payload.step);
+    const index = indexIn(store, payload);
     if (index === null || isFinished(store, index)) return [];
     enterPhase(store, index, "write", event.at, { attempt: payload.attempt, of: payload.of });
     return ["steps", "phase"];
@@ -219,6 +203,19 @@ const REDUCERS = {
   },
 };
 
+/** Which step an event is about; null where it names none that is known. */
+function indexIn(store, payload) {
+  return payload.index ?? store.indexOf(payload.step);
+}
+
+/** Change the row of a step that is still under way; a finished row is final, whatever is replayed. */
+function patchUnfinished(store, payload, values) {
+  const index = indexIn(store, payload);
+  if (index === null || isFinished(store, index)) return [];
+  store.patchStep(index, values);
+  return ["steps", "detail"];
+}
+
 function isFinished(store, index) {
   return store.steps.get(index)?.stage === "done";
 }
@@ -231,9 +228,4 @@ function enterPhase(store, index, phase, at, extra = {}) {
     spent[before.phase] = (spent[before.phase] ?? 0) + passed;
   }
   store.phases.set(index, { attempt: before.attempt, of: before.of, ...extra, spent, phase, since: at });
-}
-
-function mergeSeconds(store, index, seconds) {
-  const step = store.steps.get(index);
-  store.patchStep(index, { stage_seconds: { ...step?.stage_seconds, ...seconds } });
 }

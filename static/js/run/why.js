@@ -232,8 +232,15 @@ export function conditionText({ fact, op, value }) {
   );
 }
 
+/** "28 %, +0.31, n=4": its probability, posterior utility and evidence. */
+function standing(option) {
+  const parts = [option.probability === undefined ? null : percent(option.probability), signed(option.posterior ?? option.score)];
+  if (option.n !== undefined) parts.push(`n=${evidenceCount(option.n)}`);
+  return parts.filter(Boolean).join(", ");
+}
+
 function strategyOption(option, chosen) {
-  const unavailable = option.applicable === false;
+  const unavailable = option.usable === false || option.applicable === false;
   return el(
     "li",
     { class: `strategy-option${chosen ? " chosen" : ""}${unavailable ? " unavailable" : ""}`, title: option.reason || null },
@@ -241,7 +248,7 @@ function strategyOption(option, chosen) {
     el(
       "span",
       { class: "num muted" },
-      unavailable ? "does not apply" : `${signed(option.posterior ?? option.score)}${option.n !== undefined ? `, n=${evidenceCount(option.n)}` : ""}`,
+      unavailable ? "cannot be used now" : standing(option),
     ),
     unavailable && option.reason ? el("span", { class: "strategy-reason muted" }, option.reason) : null,
   );
