@@ -19,6 +19,8 @@ from gpu_eval.results import KernelReport
 if TYPE_CHECKING:
     from gpu_eval.devices.opencl import OpenCLBackend
 
+_DECLARED = {"int": "int32", "uint": "int32", "long": "int64", "ulong": "int64"}
+_DECLARED |= {"float": "float32", "double": "float64"}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 Call = Callable[[], Any]
@@ -111,14 +113,12 @@ class OpenCLExecutor(Executor):
     def _set_argument(self, kernel: Any, name: str, position: int, argument: SlotView | Scalar) -> None:
         info = self.backend.cl.kernel_arg_info
         declared = kernel.get_arg_info(position, info.TYPE_NAME)
-        pointer = declared.rstrip().endswith("*")
-        if isinstance(argument, SlotView) != pointer:
+        if not _fits(declared, argument):
             raise _mismatch(name, position, declared, argument)
-        value = (
-            self._buffer(argument)
-            if isinstance(argument, SlotView)
-            else np.dtype(argument.kind).type(argument.value)
-        )
+        if isinstance(argument, SlotView):
+            value = self._buffer(argument)
+        else:
+            value = np.dtype(argument.kind).type(argument.value)
         try:
             kernel.set_arg(position, value)
         except self.backend.cl.Error:
@@ -163,6 +163,13 @@ class OpenCLExecutor(Executor):
         memory = (ctypes.c_char * slot.nbytes).from_address(self.memory.pointers[view.slot])
         flat = torch.frombuffer(memory, dtype=torch_library.torch_dtype(view.dtype))
         return flat.as_strided(view.shape, view.strides, view.offset)
+
+
+def _fits(declared: str, argument: SlotView | Scalar) -> bool:
+    """Whether an argument's kind is the declared one; types that the kernel names itself pass."""
+    if isinstance(argument, SlotView):
+        return declared.rstrip().endswith("*")
+    return argument.kind == _DECLARED.get(declared, argument.kind) and not declared.endswith("*")
 
 
 def _mismatch(name: str, position: int, declared: str, argument: SlotView | Scalar) -> LaunchError:

@@ -233,7 +233,7 @@ def _float_scalar(kind: str, value: Any) -> Scalar:
     if not is_number(value):
         raise CallRefused(f"{kind}() needs a number, not {describe(value)}")
     try:
-        struct.pack("f" if kind == "float32" else "d", value)
+        struct.pack("<f" if kind == "float32" else "<d", value)
     except OverflowError:
         raise CallRefused(f"{value} does not fit {kind}") from None
     return Scalar(kind, float(value))

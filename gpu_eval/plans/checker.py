@@ -6,6 +6,7 @@ import ast
 import difflib
 import re
 
+from gpu_eval.plans.arithmetic import ArithmeticRefused, checked
 from gpu_eval.plans.errors import PlanError
 from gpu_eval.plans.library import LIBRARY
 
@@ -226,6 +227,11 @@ class _Checker:
     def do_constant(self, node: ast.Constant) -> None:
         if not isinstance(node.value, (bool, int, float, str, type(None))):
             raise self.fail(node, f"a {type(node.value).__name__} literal is not allowed")
+        if isinstance(node.value, (int, float)):
+            try:
+                checked(node.value)
+            except ArithmeticRefused as error:
+                raise self.fail(node, str(error)) from None
 
     def do_name(self, node: ast.Name) -> None:
         self.plain_name(node.id, node)
