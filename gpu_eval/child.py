@@ -79,8 +79,12 @@ def serve(server: Server, read_fd: int, write_fd: int) -> None:
     handlers = server.handlers()
     os.set_inheritable(read_fd, False)
     os.set_inheritable(write_fd, False)
+    owner = os.getpid()
     while (request := read_message(read_fd)) is not None:
-        write_message(write_fd, answer(handlers, request))
+        reply = answer(handlers, request)
+        if os.getpid() != owner:
+            os._exit(0)  # foreign code forked: only the original answers
+        write_message(write_fd, reply)
 
 
 def answer(handlers: Mapping[str, Handler], request: dict[str, Any]) -> dict[str, Any]:

@@ -222,7 +222,8 @@ class Judge:
         """One eager call on the prepared inputs, in microseconds."""
         expected = self.current()
         self.device.flush()
-        elapsed, outputs = self.reference.timed(expected.inputs, expected.seed, self.device.clock)
+        with operator_stage("Model.forward()", self.source.filename):
+            elapsed, outputs = self.reference.timed(expected.inputs, expected.seed, self.device.clock)
         self.device.flush()
         if not expected.eager:
             expected.eager = outputs

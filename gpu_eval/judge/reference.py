@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from gpu_eval.child import ExpectedFailure
+from gpu_eval.errors import UnusableInput
 from gpu_eval.operators.loading import build_model, make_inputs, named_weights, seeded
 from gpu_eval.results import Precision
 
@@ -124,17 +124,15 @@ def restore(state: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
 
 
 def as_outputs(result: Any) -> list[torch.Tensor]:
-    """Forward's result as a list of tensors. Raises ExpectedFailure ("operator") on anything else."""
+    """Forward's result as a list of tensors. Raises UnusableInput on anything else."""
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     if not values:
-        raise ExpectedFailure(
-            "operator", "Model.forward returned nothing: it must return a tensor or a tuple of them."
-        )
+        raise UnusableInput("Model.forward returned nothing; it must return a tensor or a tuple of tensors.")
     for value in values:
         if not isinstance(value, torch.Tensor):
             kind = "nothing (None)" if value is None else f"a {type(value).__name__}"
-            raise ExpectedFailure(
-                "operator", f"Model.forward returned {kind}; it must return a tensor or a tuple of tensors."
+            raise UnusableInput(
+                f"Model.forward returned {kind}; it must return a tensor or a tuple of tensors."
             )
     return [value.detach() for value in values]
 
