@@ -68,7 +68,7 @@ class Arena(ABC):
         return self.memory[region.offset : region.offset + region.nbytes].view(dtype).view(shape)
 
     def arm_guards(self) -> None:
-        """Write the pattern into every byte that no tensor owns, up to `GUARD_BYTES` a gap."""
+        """Write the pattern into every byte that no tensor owns."""
         for gap in self.gaps():
             gap.fill_(GUARD_VALUE)
 
@@ -80,10 +80,10 @@ class Arena(ABC):
         return next(index for index, gap in enumerate(gaps) if not bool((gap == GUARD_VALUE).all()))
 
     def gaps(self) -> list[torch.Tensor]:
-        """The guard bytes before each region and after the last."""
-        ends = [(region.offset + region.nbytes) for region in self.regions]
-        starts = [self.regions[0].offset - GUARD_BYTES if self.regions else 0, *ends]
-        return [self.memory[start : start + GUARD_BYTES] for start in starts]
+        """The bytes before each region and after the last."""
+        starts = [0, *(region.offset + region.nbytes for region in self.regions)]
+        ends = [*(region.offset for region in self.regions), self.nbytes]
+        return [self.memory[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 class HostArena(Arena):
