@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -32,6 +32,14 @@ POLICY = "; ".join(
 
 class StaticFiles(WhiteNoiseMiddleware):
     """WhiteNoise with whole bodies: ASGI gathers a streamed file in memory anyway, with a warning each."""
+
+    table: ClassVar[dict[str, Any]] = {}  # every served file; looked for once a process
+
+    def add_files_from_finders(self) -> None:
+        if not self.table:
+            super().add_files_from_finders()
+            self.table.update(self.files)
+        self.files.update(self.table)
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
