@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory.policy.conditions import Condition, Facts, explain_unmet, holds
 from memory.policy.config import PolicyConfig
@@ -53,9 +53,9 @@ def rank_strategies(
     about strategies is used.
     """
     weights = BucketWeights(context, config)
-    rows = [_score(strategy, facts, weights, config) for strategy in strategies]
-    top = max((row[-1] for row in rows if row[5]), default=0.0)
-    raised = [math.exp((row[-1] - top) / config.tau) if row[5] else 0.0 for row in rows]
+    rows = [_standing(strategy, facts, weights, config) for strategy in strategies]
+    top = max((row.score for row in rows if row.applicable), default=0.0)
+    raised = [math.exp((row.score - top) / config.tau) if row.applicable else 0.0 for row in rows]
     total = sum(raised) or 1.0
     ranked = [
         StrategyScore(strategy.key, strategy.title, strategy.direction, *row, probability=value / total)
@@ -70,15 +70,27 @@ def is_applicable(strategy: StrategyView, facts: Facts, config: PolicyConfig) ->
     return not config.use_local_memory or all(holds(condition, facts) for condition in strategy.conditions)
 
 
-def _score(
+class _Standing(NamedTuple):
+    """The fields of a StrategyScore between its names and its probability, in order."""
+
+    value: float
+    n: float
+    tries: int
+    applicability: float
+    applicable: bool
+    reason: str
+    score: float
+
+
+def _standing(
     strategy: StrategyView, facts: Facts, weights: BucketWeights, config: PolicyConfig
-) -> tuple[float, float, int, float, bool, str, float]:
+) -> _Standing:
     if not config.use_local_memory:
-        return 0.0, 0.0, 0, 1.0, True, "", config.gamma
+        return _Standing(0.0, 0.0, 0, 1.0, True, "", config.gamma)
     value, n, tries = posterior_mean(strategy.prior, strategy.totals, weights, config.n0)
     conditions = strategy.conditions
     held = sum(holds(condition, facts) for condition in conditions)
     applicability = held / len(conditions) if conditions else 1.0
     applicable = held == len(conditions)
     reason = "" if applicable else explain_unmet(conditions, facts)
-    return value, n, tries, applicability, applicable, reason, value + config.gamma * applicability
+    return _Standing(value, n, tries, applicability, applicable, reason, value + config.gamma * applicability)

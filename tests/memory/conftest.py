@@ -23,7 +23,8 @@ PLACES = [
 
 def strategy_data(key: str, **changes: Any) -> dict[str, Any]:
     return {
-        "key": key, "title": key.title(), "edit_pattern": "Edit.", "applies_when": "Always.", "conditions": [],
+        "key": key, "title": key.title(), "edit_pattern": "Edit.", "applies_when": "Always.",
+        "conditions": [],
         "checks": [], "risks": [], "recipe": None, "prior": 0.1, "retired": False, **changes,
     }  # fmt: skip
 

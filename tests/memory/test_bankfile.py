@@ -1,0 +1,231 @@
+"""Bank files: exact round trips, refusals with the JSON path, nothing half-saved."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from django.core.management import call_command
+
+from memory.bankfile import MAX_BYTES, BankError, parse_bank
+from memory.exporting import dump_bank, export_bank
+from memory.importing import import_bank
+from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from tests.memory.conftest import bank_data, direction_data, edge_data, strategy_data
+
+pytestmark = pytest.mark.django_db
+
+
+def parts() -> tuple[int, ...]:
+    return tuple(
+        model.objects.count() for model in (MemoryBank, GlobalNode, LocalNode, TransitionEdge, Evidence)
+    )
+
+
+def evidence_data(**changes):
+    return {
+        "direction": "fusion", "strategy": "fusion-one", "source": "START", "verdict": "correct",
+        "compiled": True, "correct": True, "improved": True, "utility": 0.1, "speedup": 1.07,
+        "device": "cuda:H200", "dtype": "float32", "family": "pointwise", "proposer": "recipes", "model": "",
+        "human_touched": False, "note": "", "excluded": False, "excluded_reason": "",
+        "at": "2026-01-02T03:04:05.678901+00:00", **changes,
+    }  # fmt: skip
+
+
+def test_round_trip_is_byte_stable(bank, teach):
+    """Export, import, export: the same bytes, evidence and exclusions included."""
+    for number in range(4):
+        teach(place=number % 3, strategy=LocalNode.objects.get(key="fusion-two"), utility=0.1 * number)
+    Evidence.objects.filter(utility=0.2).update(excluded=True, excluded_reason="noisy clock")
+    GlobalNode.objects.filter(key="reuse").update(x=12.5, y=-3.0, retired=True)
+    text = dump_bank(export_bank(bank))
+    MemoryBank.objects.all().delete()
+    assert dump_bank(export_bank(import_bank(parse_bank(text)))) == text
+
+
+def test_import_sums_its_evidence(bank, teach):
+    """An imported bank has the statistics of the one it came from."""
+    teach(utility=0.3)
+    teach(utility=0.9, place=1)
+    twin = import_bank(export_bank(bank), "Twin")
+    sums = [
+        sorted(item.totals.values_list("device", "tries", "utility_sum", "edge__target__key"), key=str)
+        for item in (bank, twin)
+    ]
+    assert sums[0] == sums[1]
+    assert sums[0] != []
+
+
+def test_awkward_text_survives(db):
+    """Markup, emoji and line breaks are text: stored and exported as they came."""
+    title = '<script>alert("x")</script> \u00e9 \u4e16 \U0001f680\n\t\\'
+    data = bank_data(directions=[direction_data("fusion", title=title)], edges=[edge_data("START", "fusion")])
+    assert export_bank(import_bank(data))["directions"][0]["title"] == title
+
+
+def change(path: list, value):
+    """bank_data with the value at ``path`` replaced."""
+    data = bank_data(evidence=[evidence_data()])
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return data
+
+
+def without(name: str) -> dict:
+    data = bank_data()
+    del data[name]
+    return data
+
+
+BAD = [
+    (change(["schema_version"], 2), "$.schema_version: this file has version 2; this release reads 1."),
+    (change(["schema_version"], True), "$.schema_version"),
+    (change(["schema"], "other"), "$.schema: this is no memory bank"),
+    (without("edges"), "'edges' is a required property"),
+    (change(["name"], ""), "$.name"),
+    (change(["surprise"], 1), "surprise"),
+    (change(["directions", 1, "prior"], 1.5), "$.directions[1].prior: 1.5 is greater than the maximum of 1"),
+    (change(["directions", 1, "prior"], "0.5"), "$.directions[1].prior"),
+    (change(["directions", 1, "key"], "Not A Key"), "$.directions[1].key"),
+    (
+        change(["directions", 2, "key"], "fusion"),
+        "$.directions[2].key: the direction 'fusion' appears twice.",
+    ),
+    (change(["directions", 0, "strategies", 1, "key"], "access-one"), "$.directions[0].strategies[1].key"),
+    (
+        change(["directions", 0, "strategies", 1, "edit_pattern"], None),
+        "$.directions[0].strategies[1].edit_pattern",
+    ),
+    (
+        change(["directions", 0, "triggers"], [{"fact": "moon", "op": "true"}]),
+        "$.directions[0].triggers[0].fact",
+    ),
+    (change(["directions", 0, "triggers"], [{"fact": "rows", "op": "ge"}]), "$.directions[0].triggers[0]"),
+    (
+        change(["directions", 0, "strategies", 0, "recipe"], {"width": 4}),
+        "$.directions[0].strategies[0].recipe",
+    ),
+    (change(["edges", 0, "target"], "nowhere"), "$.edges[0].target: there is no direction 'nowhere'."),
+    (
+        change(["edges", 1], edge_data("START", "access")),
+        "$.edges[1]: the edge START -> access appears twice.",
+    ),
+    (change(["evidence", 0, "strategy"], "reuse-one"), "$.evidence[0].strategy"),
+    (change(["evidence", 0, "source"], "reuse"), "$.evidence[0].source: there is no edge reuse -> fusion."),
+    (change(["evidence", 0, "at"], "yesterday"), "$.evidence[0].at"),
+    (change(["evidence", 0, "at"], "2026-01-02T03:04:05"), "$.evidence[0].at"),
+    (change(["evidence", 0, "utility"], -1.01), "$.evidence[0].utility"),
+    (change(["description"], "a\x00b"), "$.description: text must not contain NUL"),
+    ([], "$.schema"),
+]
+
+
+@pytest.mark.parametrize(("data", "says"), BAD, ids=[says[:50] for _, says in BAD])
+def test_wrong_field_is_refused_with_its_path(db, data, says):
+    """One sentence names the place; nothing is saved."""
+    with pytest.raises(BankError) as error:
+        import_bank(copy.deepcopy(data))
+    assert says in str(error.value)
+    assert parts() == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("not json", "not JSON"),
+        (b"\xff\xfe{}", "not UTF-8"),
+        (dump_bank(bank_data()).replace('"prior": 0.1', '"prior": NaN', 1), "NaN is not a JSON number"),
+        (dump_bank(bank_data()).replace('"prior": 0.1', '"prior": 1e999', 1), "the number is too large"),
+        (dump_bank(bank_data()).replace('"prior": 0.1', f'"prior": {"9" * 5000}', 1), "not JSON"),
+        (
+            dump_bank(bank_data()).replace('"prior": 0.1', '"prior": 0.1, "prior": 0.9', 1),
+            "'prior' appears twice",
+        ),
+        (dump_bank(bank_data()).replace("About fusion.", "\\ud800", 1), "surrogate"),
+        ("[" * 100_000 + "]" * 100_000, "nested deeper"),
+        ("[" * 500 + "]" * 500, "nested deeper"),
+        ('{"schema": ' + '{"a": ' * 30 + "1" + "}" * 31, "nested deeper"),
+    ],
+)
+def test_hostile_text_is_refused(text, says):
+    """Deep, doubled, endless or undecodable text ends in a sentence, not in a crash."""
+    with pytest.raises(BankError, match=says):
+        parse_bank(text)
+
+
+def test_repeated_key_is_named_with_its_path():
+    """The path says which object repeats it."""
+    text = dump_bank(bank_data()).replace('"prior": 0.1', '"prior": 0.1, "prior": 0.9', 1)
+    with pytest.raises(BankError, match=r"\$\.directions\[0\]"):
+        parse_bank(text)
+
+
+def test_huge_file_is_refused_unread():
+    """Size is checked before anything is parsed."""
+    with pytest.raises(BankError, match="larger than 64 MiB"):
+        parse_bank(b" " * (MAX_BYTES + 1))
+
+
+def test_taken_name_is_refused(bank):
+    """An import never writes into a bank that is there."""
+    before = parts()
+    with pytest.raises(BankError, match="there is a bank 'Small' already"):
+        import_bank(bank_data())
+    assert parts() == before
+
+
+def test_fields_that_may_be_left_out(db):
+    """Retired, position and evidence are optional."""
+    data = json.loads(json.dumps(bank_data()))
+    del data["evidence"]
+    for direction in data["directions"]:
+        del direction["retired"], direction["position"]
+    assert import_bank(data).directions.filter(retired=False).count() == 3
+
+
+def test_commands_round_trip(bank, tmp_path, capsys):
+    """memory_export writes what memory_import reads."""
+    file = tmp_path / "bank.json"
+    call_command("memory_export", "Small", "--out", str(file))
+    call_command("memory_import", str(file), "--name", "Copy")
+    assert "Imported 'Copy': 3 directions, 4 edges" in capsys.readouterr().out
+    call_command("memory_export", "Copy")
+    assert capsys.readouterr().out == file.read_text().replace('"name": "Small"', '"name": "Copy"')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["memory_export", "Nobody"], "There is no memory bank 'Nobody'; there are: Small."),
+        (
+            ["memory_import", "/nowhere/bank.json"],
+            "Cannot read /nowhere/bank.json: No such file or directory.",
+        ),
+        (["memory_import", "FILE"], "$.schema_version: this file has version 2"),
+    ],
+)
+def test_unusable_input_exits_2_with_one_line(bank, tmp_path, capsys, arguments, says):
+    """Commands refuse in one line on standard error and leave standard output alone."""
+    file = tmp_path / "bank.json"
+    file.write_text(dump_bank(bank_data(schema_version=2, name="New")))
+    before = parts()
+    with pytest.raises(SystemExit) as stop:
+        call_command(*[str(file) if argument == "FILE" else argument for argument in arguments])
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+    assert parts() == before
+
+
+def test_strategy_of_another_direction_is_no_reference(db):
+    """Strategy keys are unique within a direction only; two directions may use the same one."""
+    directions = [
+        direction_data("access", strategies=[strategy_data("same")]),
+        direction_data("fusion", strategies=[strategy_data("same")]),
+    ]
+    bank = import_bank(bank_data(directions=directions, edges=[]))
+    assert LocalNode.objects.filter(direction__bank=bank, key="same").count() == 2
