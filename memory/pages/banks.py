@@ -1,4 +1,4 @@
-"""Pages of the memory: the list of banks, and one bank's graph. The graph itself is read and edited through REST."""
+"""Pages of the memory: the list of banks, and one bank's graph, which is read and edited through REST."""
 
 from __future__ import annotations
 

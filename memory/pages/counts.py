@@ -11,7 +11,7 @@ from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, Transitio
 
 
 def with_counts(banks: QuerySet[MemoryBank]) -> QuerySet[MemoryBank]:
-    """Banks annotated with ``directions_count``, ``strategies_count``, ``edges_count``, ``evidence_count``."""
+    """Banks with ``directions_count``, ``strategies_count``, ``edges_count`` and ``evidence_count``."""
     return banks.annotate(
         directions_count=_count(GlobalNode, "bank"),
         strategies_count=_count(LocalNode, "direction__bank"),
