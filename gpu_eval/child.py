@@ -61,6 +61,20 @@ def harden(memory_bytes: int, file_bytes: int, open_files: int, processes: int) 
         resource.setrlimit(name, (bound, bound))
 
 
+def continue_under_another_pid() -> None:
+    """Go on in a forked child; the original only waits for it and ends as it does.
+
+    CUDA tells the exporter of a memory handle by its process id. Judge and runner each live in a process namespace of
+    their own, where both would have the same small id, and opening the judge's handle in the runner fails as if it
+    were opened in the process that made it ("invalid device context").
+    """
+    child = os.fork()
+    if child == 0:
+        return
+    _, status = os.waitpid(child, 0)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
 def count_user_threads() -> int:
     """Threads of this user already running, as far as this process can see."""
     total = 0

@@ -75,6 +75,7 @@ class Sandbox:
         return {
             **kept,
             "HOME": scratch,
+            "USER": "htam",  # torch.compile asks who it is, and the sandbox has no /etc/passwd
             "TMPDIR": scratch,
             "XDG_CACHE_HOME": scratch,
             "POCL_CACHE_DIR": scratch,
