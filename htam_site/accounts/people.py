@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 from sesame.utils import get_query_string
@@ -38,8 +39,9 @@ def add_person(username: str, roles: Iterable[str]) -> User:
     user.set_unusable_password()
     try:
         user.clean_fields(exclude=["password"])
-    except ValueError as error:
-        raise Refused(f"The user name {username[:60]!r} is not usable: {error}") from None
+    except ValidationError as error:
+        reason = " ".join(error.messages)
+        raise Refused(f"The user name {username[:60]!r} is not usable: {reason}") from None
     try:
         with transaction.atomic():
             user.save()
