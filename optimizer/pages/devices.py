@@ -17,9 +17,11 @@ from optimizer.services.workers import is_alive, offered_devices
 @require_role(Role.OPERATOR)
 def devices(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
-    workers = [{"worker": worker, "alive": is_alive(worker, now)} for worker in WorkerHeartbeat.objects.all()]
-    workers.sort(key=lambda row: (not row["alive"], row["worker"].name))
-    context = {"workers": workers[:50], "devices": [device_card(device) for device in offered_devices()]}
+    workers = sorted(
+        WorkerHeartbeat.objects.all(), key=lambda worker: (not is_alive(worker, now), worker.name)
+    )
+    rows = [{"worker": worker, "alive": is_alive(worker, now)} for worker in workers[:50]]
+    context = {"workers": rows, "devices": [device_card(device) for device in offered_devices()]}
     return render(request, "operators/devices.html", context)
 
 

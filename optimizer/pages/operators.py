@@ -22,7 +22,7 @@ from optimizer.services import operators
 from optimizer.services.operators import Refused
 
 ROWS = 50
-ORDERS = {
+ORDERS: dict[str, list[Any]] = {
     "name": ["name"],
     "newest": ["-created_at", "name"],
     "speedup": [F("best_speedup").desc(nulls_last=True), "name"],
@@ -62,10 +62,9 @@ def asked(request: HttpRequest, name: str) -> str:
 @require_role(Role.OPERATOR)
 def listing(request: HttpRequest) -> HttpResponse:
     page = Paginator(matching(table_rows(), request), ROWS).get_page(request.GET.get("page"))
-    for operator in page:
-        operator.summary = summary(operator.health_reports.all())
     context = {
         "page": page,
+        "rows": [{"operator": operator, **summary(operator.health_reports.all())} for operator in page],
         "statuses": OperatorStatus.choices,
         "families": Operator.objects.exclude(family="")
         .order_by("family")

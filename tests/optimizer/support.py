@@ -250,7 +250,7 @@ def make_run(operator: Operator | None = None, bank: MemoryBank | None = None, *
 
 def person(role: str) -> User:
     """A user with one role; "" for none."""
-    user = User.objects.create_user(f"a-{role or 'nobody'}", password="a long pass phrase")
+    user = User.objects.create_user(f"a-{role or 'nobody'}")
     if role:
         user.groups.add(Group.objects.get_or_create(name=role)[0])
     return user
