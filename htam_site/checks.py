@@ -100,9 +100,9 @@ def redis_answers(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 @checks.register(checks.Tags.database)
-def sqlite_is_wal(databases: list[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+def sqlite_is_wal(**kwargs: Any) -> list[checks.CheckMessage]:
     """Without WAL, readers and the worker's writes block each other. Network file systems refuse it."""
-    if not databases or connection.vendor != "sqlite" or connection.is_in_memory_db():
+    if not kwargs.get("databases") or connection.vendor != "sqlite":
         return []
     try:
         with connection.cursor() as cursor:
@@ -115,7 +115,7 @@ def sqlite_is_wal(databases: list[str] | None = None, **kwargs: Any) -> list[che
                 id="htam.E005",
             )
         ]
-    if mode == "wal":
+    if mode in {"wal", "memory"}:
         return []
     return [
         checks.Warning(

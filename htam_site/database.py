@@ -43,6 +43,6 @@ def database_from_url(url: str, var_dir: Path) -> dict[str, Any]:
 
 
 def _sqlite(path: str) -> dict[str, Any]:
-    # Tests use a file too: several threads on one in-memory database meet lock errors that a file does not have.
+    # Tests use a file too: threads on one in-memory database meet lock errors that a file does not have.
     test = {"NAME": str(Path(tempfile.gettempdir()) / f"htam-test-{os.getpid()}.sqlite3")}
     return {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": SQLITE_OPTIONS, "TEST": test}

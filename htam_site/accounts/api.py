@@ -42,7 +42,8 @@ class MeView(APIView):
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        return Response(MeSerializer(request.user).data)
+        user: Any = request.user
+        return Response(MeSerializer(user).data)
 
 
 class TokenViewSet(mixins.ListModelMixin, mixins.DestroyModelMixin, GenericViewSet[AuthToken]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -52,7 +53,7 @@ def add_person(username: str, roles: Iterable[str]) -> User:
 
 
 def change_person(
-    user: User, by: User, *, roles: Iterable[str] | None = None, active: bool | None = None
+    user: User, by: Any, *, roles: Iterable[str] | None = None, active: bool | None = None
 ) -> None:
     """Change roles or close and reopen an account. Raises Refused on closing one's own account."""
     if active is False and user == by:

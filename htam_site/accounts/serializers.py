@@ -31,7 +31,7 @@ class UserSerializer(MeSerializer):
 
 class UserWriteSerializer(serializers.Serializer[Any]):
     username = serializers.CharField(max_length=150)
-    roles = serializers.MultipleChoiceField(choices=ROLE_CHOICES, default=list)
+    roles = serializers.MultipleChoiceField(choices=ROLE_CHOICES, default=set)
 
 
 class UserChangeSerializer(serializers.Serializer[Any]):
