@@ -1,4 +1,5 @@
-"""The one module that turns operators, runs and their parts into JSON: REST, websocket and exports share it."""
+"""The one module that turns operators, runs and their parts into JSON: REST, websocket and exports share
+it."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class HealthReportSerializer(serializers.ModelSerializer[HealthReport]):
 
 
 class OperatorSerializer(serializers.ModelSerializer[Operator]):
-    """A row of the operator list. `Operator.objects` must carry the annotations of `api.operators.with_best`."""
+    """A row of the operator list. `Operator.objects` must carry the annotations of
+    `api.operators.with_best`."""
 
     status_label = serializers.CharField(source="get_status_display", read_only=True)
     owner = UsernameField()
@@ -127,7 +129,8 @@ class SourceSerializer(serializers.Serializer[Any]):
 
 
 class SourceCheckSerializer(serializers.Serializer[Any]):
-    """What parsing a source said. ``line`` and ``column`` count from 1; null where the whole file is meant."""
+    """What parsing a source said. ``line`` and ``column`` count from 1; null where the whole file is
+    meant."""
 
     ok = serializers.BooleanField()
     line = serializers.IntegerField(allow_null=True)
@@ -295,9 +298,11 @@ class DiffSerializer(serializers.Serializer[Any]):
 
 
 class StepSerializer(serializers.ModelSerializer[Step]):
-    """A step as a row. Its figures are those of the evaluation that decided it: the confirmation, else the first.
+    """A step as a row. Its figures are those of the evaluation that decided it: the confirmation, else the
+    first.
 
-    Rows need ``select_related("direction", "strategy", "result", "run")`` and ``result__evaluations`` prefetched.
+    Rows need ``select_related("direction", "strategy", "result", "run")`` and ``result__evaluations``
+    prefetched.
     """
 
     direction = NodeSerializer(read_only=True)

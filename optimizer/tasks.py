@@ -1,4 +1,5 @@
-"""What the queue runs. Each task checks first whether it has anything to do, so a repeated task does nothing."""
+"""What the queue runs. Each task checks first whether it has anything to do, so a repeated task does
+nothing."""
 
 from __future__ import annotations
 

@@ -186,7 +186,8 @@ class CandidateViewSet(RetrieveModelMixin, viewsets.GenericViewSet[Candidate]):
     )
     @action(detail=True, methods=["get"])
     def diff(self, request: Request, pk: str) -> Response:
-        """The plan beside another: its parent, the run's best, the run's first, or the operator in PyTorch."""
+        """The plan beside another: its parent, the run's best, the run's first, or the operator in
+        PyTorch."""
         with refusals():
             shown = diffs.diff(self.get_object(), request.query_params.get("against", "parent"))
         return Response(DiffSerializer(shown).data)

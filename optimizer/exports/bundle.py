@@ -83,7 +83,7 @@ def verify(run: Run, plan: Plan, evaluation: CandidateEvaluation) -> str:
         check.get("numbers", {}).get("largest_allowed") for check in evaluation.result.get("checks", [])
     ]
     return sources.filled(
-        "verify.py",
+        "verify.py.txt",
         {
             "DEVICE": torch_device(plan),
             "PRECISION": run.operator.precision,
@@ -124,7 +124,8 @@ def result_sentence(evaluation: CandidateEvaluation) -> str:
         return "Correct; no times were taken."
     interval = f"(95 % interval {evaluation.speedup_low:.2f} to {evaluation.speedup_high:.2f})"
     beaten = "" if evaluation.outcome == "faster" else " It is not faster than PyTorch."
-    return f"{evaluation.speedup:.2f} times as fast as PyTorch eager {interval}, every timed call verified.{beaten}"
+    times = f"{evaluation.speedup:.2f} times as fast as PyTorch eager {interval}"
+    return f"{times}, every timed call verified.{beaten}"
 
 
 def torch_device(plan: Plan) -> str:

@@ -1,4 +1,5 @@
-"""The program texts of a bundle: the operator with its preset, the plain kernels, `model_new.py`, `verify.py`."""
+"""The program texts of a bundle: the operator with its preset, the plain kernels, `model_new.py`,
+`verify.py`."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ WORDS = (
 
 
 def with_preset(source: str, preset: str) -> str:
-    """The operator's text with the constants of a preset set where the file sets its own; "" leaves it as it is.
+    """The operator's text with the constants of a preset set where the file sets its own; "" leaves it as it
+    is.
 
     They follow each assignment, so that constants derived from them follow too.
     """
@@ -64,10 +66,10 @@ def model_new(operator_source: str, plan: Plan) -> str:
         "\n".join(kernels),
         plan_functions(plan),
         section(f"The plan's words over torch and {RUNTIMES[plan.language]}"),
-        template("plan_runtime.py"),
-        template(f"runtime_{plan.language}.py"),
+        template("plan_runtime.py.txt"),
+        template(f"runtime_{plan.language}.py.txt"),
         section("The operator on the kernels"),
-        template("model_new.py"),
+        template("model_new.py.txt"),
     ]
     return "\n\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -101,7 +103,7 @@ def library_paths(plan: Plan) -> dict[str, str]:
 
 def literal(text: str) -> str:
     """A readable string literal of a source."""
-    if '"""' in text or "\\" == text[-1:] or text.endswith('"') or "\r" in text:
+    if '"""' in text or text.endswith("\\") or text.endswith('"') or "\r" in text:
         return repr(text)
     return f'r"""{text}"""'
 

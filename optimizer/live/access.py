@@ -1,4 +1,5 @@
-"""Who may watch a run, read afresh each time: a session that ended or a role that was revoked counts at once."""
+"""Who may watch a run, read afresh each time: a session that ended or a role that was revoked counts at
+once."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ LONGEST_MESSAGE = 200  # an acknowledgement is all a page sends
 
 
 class RunConsumer(AsyncWebsocketConsumer):
-    """Sends ``{"type": "events", "events": [...], "last": SEQ}`` after the page's cursor (``?after=SEQ``), in order,
-    without gap or repetition. The page answers ``{"ack": SEQ}``. A page that may not watch gets
+    """Sends ``{"type": "events", "events": [...], "last": SEQ}`` after the page's cursor (``?after=SEQ``), in
+    order, without gap or repetition. The page answers ``{"ack": SEQ}``. A page that may not watch gets
     ``{"type": "refused", "reason"}`` and a close code (4401, 4403, 4404), at the door or later.
     """
 

@@ -71,7 +71,8 @@ class StepContext:
         return subject_of(self.run.operator, self.report.device_kind)
 
     def rng(self, purpose: str) -> random.Random:
-        """Randomness that depends on the run's seed and the place in the run only, so that a replay decides the same."""
+        """Randomness that depends on the run's seed and the place in the run only, so that a replay decides
+        the same."""
         return random.Random(f"{self.run.seed}:{self.step.index}:{purpose}")
 
     @contextmanager

@@ -32,7 +32,8 @@ class NotRecorded(LookupError):
 
 @dataclass(frozen=True)
 class Subject:
-    """What is evaluated: an operator, and how it is judged on which device kind ("cuda", "opencl" or "auto")."""
+    """What is evaluated: an operator, and how it is judged on which device kind ("cuda", "opencl" or
+    "auto")."""
 
     name: str
     source: str
@@ -44,8 +45,9 @@ class Evaluator(ABC):
     """Judges plans.
 
     Contract: a failed candidate is an `Evaluation` with its verdict, never an exception. Exceptions are
-    `EvaluationCancelled`, `NotRecorded`, `gpu_eval.errors.UnusableInput` (the operator itself) and `EvaluatorFault`.
-    `cancel` may be called from another thread at any time, and ends what runs then within about a second.
+    `EvaluationCancelled`, `NotRecorded`, `gpu_eval.errors.UnusableInput` (the operator itself) and
+    `EvaluatorFault`. `cancel` may be called from another thread at any time, and ends what runs then within
+    about a second.
     """
 
     @abstractmethod
@@ -163,9 +165,8 @@ class RecordedEvaluator(Evaluator):
         try:
             result = self._results[plan_hash, kind]
         except KeyError:
-            raise NotRecorded(
-                f"Run {self.run.pk} holds no {EvaluationKind(kind).label.lower()} of the plan {plan_hash[:12]}."
-            ) from None
+            what = EvaluationKind(kind).label.lower()
+            raise NotRecorded(f"Run {self.run.pk} holds no {what} of the plan {plan_hash[:12]}.") from None
         for phase in ("compile", "check", "time"):
             on_phase(phase)
         return Evaluation.from_json(result)

@@ -1,5 +1,5 @@
-"""The append-only event log of a run. Sequence numbers have no gaps, because the run's counter and the rows change in
-one transaction and the counter's row lock orders writers."""
+"""The append-only event log of a run. Sequence numbers have no gaps, because the run's counter and the rows
+change in one transaction and the counter's row lock orders writers."""
 
 from __future__ import annotations
 

@@ -20,8 +20,9 @@ RENEW_EVERY = 5.0
 
 
 class Watch:
-    """Around the work on a run: a thread that renews the lease and calls ``on_lost`` when the run was cancelled or
-    taken. ``on_lost`` is called again at every look until the work ends, since work may start anew meanwhile."""
+    """Around the work on a run: a thread that renews the lease and calls ``on_lost`` when the run was
+    cancelled or taken. ``on_lost`` is called again at every look until the work ends, since work may start
+    anew meanwhile."""
 
     def __init__(self, run_id: int, owner: str, on_lost: Callable[[], None]) -> None:
         self.run_id = run_id

@@ -45,7 +45,8 @@ def start_time(pid: int) -> int | None:
 
 
 def is_dead(owner: str) -> bool:
-    """Whether a lease owner surely lives no more. False for a process of another host: only its lease tells."""
+    """Whether a lease owner surely lives no more. False for a process of another host: only its lease
+    tells."""
     tag, _, rest = owner.partition(":")
     pid, _, started = rest.partition(":")
     if tag != host_tag() or not pid.isdecimal():

@@ -1,5 +1,6 @@
-"""The stages of a step, one function each. A stage reads the rows, decides, and saves its result with the move to the
-next stage in one transaction; killed at any point, it is done again from the same rows and decides the same."""
+"""The stages of a step, one function each. A stage reads the rows, decides, and saves its result with the
+move to the next stage in one transaction; killed at any point, it is done again from the same rows and
+decides the same."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def summarise(ctx: StepContext) -> None:
 
 
 def direction(ctx: StepContext) -> None:
-    """Choose a direction by the memory's policy, among those with a strategy that the proposer can carry out."""
+    """Choose a direction by the memory's policy, among those with a strategy that the proposer can carry
+    out."""
     state = ctx.search_state()
     known: dict[str, bool] = {}
 
@@ -95,7 +97,8 @@ def strategy(ctx: StepContext) -> None:
 
 
 def write(ctx: StepContext) -> None:
-    """Write the step's plan, or repair the one that failed; a proposer with nothing to offer ends the step."""
+    """Write the step's plan, or repair the one that failed; a proposer with nothing to offer ends the
+    step."""
     attempts = list(ctx.step.candidates.prefetch_related("evaluations").order_by("attempt"))
     option = next(option for option in options_of(ctx) if option.id == ctx.step.strategy_id)
     with ctx.outside():

@@ -1,4 +1,5 @@
-"""The state s_t of a step: flat facts that the memory's conditions read, and what a person or a model needs to see."""
+"""The state s_t of a step: flat facts that the memory's conditions read, and what a person or a model needs
+to see."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ DIRECT_FACTS = ("registers", "spill_bytes", "shared_bytes", "occupancy")
 def summarise(
     run: Run, step: Step, report: HealthReport, earlier: Sequence[Step], parent: Candidate | None
 ) -> dict[str, Any]:
-    """Everything that this step's decisions read, as JSON. ``earlier`` are the run's finished steps, in order."""
+    """Everything that this step's decisions read, as JSON. ``earlier`` are the run's finished steps, in
+    order."""
     evaluation = deciding_evaluation(parent)
     return {
         "facts": facts(run, step, report, earlier, parent),

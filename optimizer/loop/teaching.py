@@ -65,8 +65,8 @@ def close_without_kernel(ctx: StepContext) -> None:
 
 
 def step_utility(ctx: StepContext, evaluation: CandidateEvaluation, before: float) -> float:
-    """u = clip(log2(t_before / t_after)). Both times are ratios to eager, each taken within one session, so that a
-    drift of the machine between sessions cancels out."""
+    """u = clip(log2(t_before / t_after)). Both times are ratios to eager, each taken within one session, so
+    that a drift of the machine between sessions cancels out."""
     correct = evaluation.verdict == "correct" and bool(evaluation.speedup)
     after = 1.0 / evaluation.speedup if correct and evaluation.speedup else None
     return utility(1.0 / before, after, correct, failure_utility=ctx.config.failure_utility)

@@ -28,7 +28,8 @@ class LostLease(Exception):
 
 
 def claim(run_id: int, owner: str) -> bool:
-    """Take the run's lease where it is free, expired or our own, and set the run going. False: leave it alone."""
+    """Take the run's lease where it is free, expired or our own, and set the run going. False: leave it
+    alone."""
     now = timezone.now()
     free = (
         Q(lease_owner="")

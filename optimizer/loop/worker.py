@@ -1,7 +1,8 @@
-"""The worker: a django-q2 cluster below one supervising process that beats, reaps, and ends everything at a signal.
+"""The worker: a django-q2 cluster below one supervising process that beats, reaps, and ends everything at a
+signal.
 
-Ending means killing: every stage of a step is durable, so nothing is lost, and nothing has to be waited for. The
-supervisor then frees the leases of what it killed, and the next worker goes on at once.
+Ending means killing: every stage of a step is durable, so nothing is lost, and nothing has to be waited for.
+The supervisor then frees the leases of what it killed, and the next worker goes on at once.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Worker:
             raise RuntimeError("The queue's processes ended by themselves.")
 
     def start_cluster(self) -> Any:
-        """Fork the queue's processes. They die with this one, and the database is opened only after the fork."""
+        """Fork the queue's processes. They die with this one, and the database is opened only after the
+        fork."""
         from django_q.cluster import Cluster
 
         connections.close_all()
@@ -97,7 +99,8 @@ class Worker:
             log.exception("The worker could not write its heartbeat; it tries again")
 
     def recover_tasks(self) -> None:
-        """Once no other worker of this queue lives: free the tasks that earlier workers took to their graves."""
+        """Once no other worker of this queue lives: free the tasks that earlier workers took to their
+        graves."""
         if self.recovered:
             return
         seen = WorkerHeartbeat.objects.filter(queue=self.queue, seen_at__gt=timezone.now() - ALIVE_FOR)

@@ -1,4 +1,5 @@
-"""The seam for whatever writes kernels. Plain Python: a proposer sees views and returns values, never database rows."""
+"""The seam for whatever writes kernels. Plain Python: a proposer sees views and returns values, never
+database rows."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class CandidateView:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an attempt failed: the verdict, its sentence, the compiler's log and the checks that did not hold."""
+    """Why an attempt failed: the verdict, its sentence, the compiler's log and the checks that did not
+    hold."""
 
     verdict: str
     message: str
@@ -106,10 +108,10 @@ class Proposer(ABC):
 
     Contract, kept by every implementation and tested for each:
 
-    - Expected failure is a value: no applicable option is ``StrategyChoice(None, reason)``, nothing to write is
-      ``NoProposal(reason)``. An exception is a fault and fails the run.
-    - Given equal arguments and equal ``rng`` states, results are equal: runs can be replayed. All randomness comes
-      from ``rng``.
+    - Expected failure is a value: no applicable option is ``StrategyChoice(None, reason)``, nothing to write
+      is ``NoProposal(reason)``. An exception is a fault and fails the run.
+    - Given equal arguments and equal ``rng`` states, results are equal: runs can be replayed. All randomness
+      comes from ``rng``.
     - ``choose_strategy`` returns one of the options given, and only one that ``can_use`` accepts.
     - A plan is text for `gpu_eval.plans`; its language is ``state.language``.
     - Nothing is kept between calls that a fresh instance could not rebuild: a run goes on in another process.
@@ -124,7 +126,8 @@ class Proposer(ABC):
         return ""
 
     def can_use(self, state: SearchState, recipe: dict[str, Any] | None) -> bool:
-        """Whether a strategy with this recipe could be carried out now. Cheap; directions without one are passed."""
+        """Whether a strategy with this recipe could be carried out now. Cheap; directions without one are
+        passed."""
         return True
 
     @abstractmethod
@@ -147,4 +150,5 @@ class Proposer(ABC):
         attempt: int,
         rng: random.Random,
     ) -> Proposal | NoProposal:
-        """Write a plan in place of one that failed to compile, to run or to be correct. ``attempt`` counts from 1."""
+        """Write a plan in place of one that failed to compile, to run or to be correct. ``attempt`` counts
+        from 1."""

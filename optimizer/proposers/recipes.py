@@ -1,4 +1,5 @@
-"""Kernels without a language model: a strategy's recipe move changes the schedule, the generator writes the plan."""
+"""Kernels without a language model: a strategy's recipe move changes the schedule, the generator writes the
+plan."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Outcome:
 
 
 class RecipeProposer(Proposer):
-    """Carries out strategies that name a recipe move. Never proposes a schedule that this run tried before."""
+    """Carries out strategies that name a recipe move. Never proposes a schedule that this run tried
+    before."""
 
     name = "recipes"
     title = "Recipes (no language model)"
@@ -101,7 +103,8 @@ class RecipeProposer(Proposer):
         attempt: int,
         rng: random.Random,
     ) -> Proposal | NoProposal:
-        """A recipe's plan fails for good reasons only (precision, resources); a plainer schedule may still hold."""
+        """A recipe's plan fails for good reasons only (precision, resources); a plainer schedule may still
+        hold."""
         return NoProposal("A recipe writes one plan a strategy and has no other to offer after this failure.")
 
 

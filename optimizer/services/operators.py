@@ -51,8 +51,8 @@ def checked_name(name: str) -> str:
     name = name.strip()
     if not _NAME.fullmatch(name) or ".." in name or name.startswith("."):
         raise Refused(
-            f"The name {name[:60]!r} is not usable: 1 to 120 characters, without slashes, control characters, "
-            "'..' or a leading dot."
+            f"The name {name[:60]!r} is not usable: 1 to 120 characters, without slashes, control "
+            "characters, '..' or a leading dot."
         )
     return name
 
@@ -94,7 +94,8 @@ def create_operator(
 def update_operator(operator: Operator, **changes: Any) -> Operator:
     """Change fields; a changed source, precision or policy drops the inspection and queues another.
 
-    Raises UnusableInput or Refused as `create_operator` does; Refused too where runs rest on the present source.
+    Raises UnusableInput or Refused as `create_operator` does; Refused too where runs rest on the present
+    source.
     """
     if "name" in changes:
         changes["name"] = checked_name(changes["name"])
@@ -142,7 +143,8 @@ def delete_operator(operator: Operator) -> None:
 
 
 def apply_inspection(operator: Operator, report: Any) -> HealthReport:
-    """Store what inspection saw (a gpu_eval OperatorReport) and set the operator's family and status from it."""
+    """Store what inspection saw (a gpu_eval OperatorReport) and set the operator's family and status from
+    it."""
     from optimizer.recipes import coverage
 
     health = report.health

@@ -13,7 +13,8 @@ from django_q.tasks import async_task
 def enqueue_step(run_id: int) -> None:
     """Queue the next step of a run, unless a task for it waits already.
 
-    A second task for the same run would do no harm, since the lease lets one through; it would only wait in vain.
+    A second task for the same run would do no harm, since the lease lets one through; it would only wait in
+    vain.
     """
     transaction.on_commit(partial(_enqueue_step, run_id))
 

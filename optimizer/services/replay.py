@@ -1,4 +1,5 @@
-"""Running a stored run again: the same settings, the memory as it was then, its verdicts instead of new ones."""
+"""Running a stored run again: the same settings, the memory as it was then, its verdicts instead of new
+ones."""
 
 from __future__ import annotations
 

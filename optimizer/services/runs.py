@@ -188,7 +188,8 @@ def stop(run: Run) -> None:
 
 
 def cancel(run: Run) -> None:
-    """Close now. The worker that holds the run sees it within a second and kills what it runs. Raises Refused."""
+    """Close now. The worker that holds the run sees it within a second and kills what it runs. Raises
+    Refused."""
     alive = [RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED]
     if not transitions.move_run(run.pk, alive, RunStatus.CANCELLED, request=RunRequest.CANCEL):
         _refuse(run, RunRequest.CANCEL, "cancelled")

@@ -1,4 +1,5 @@
-"""Works a run off and kills this process with SIGKILL at one place: ``kill_at RUN STEP STAGE before|inside|after``."""
+"""Works a run off and kills this process with SIGKILL at one place: ``kill_at RUN STEP STAGE
+before|inside|after``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A small operator, plans that say how they will fare, and the loop's two seams played by them.
 
-A plan's text carries its fate in a comment, so that any process judges it alike: ``# fate: correct 1.5`` is correct at
-1.5 times eager, ``# fate: wrong`` is wrong.
+A plan's text carries its fate in a comment, so that any process judges it alike: ``# fate: correct 1.5`` is
+correct at 1.5 times eager, ``# fate: wrong`` is wrong.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def get_init_inputs():
 KERNEL = '''language = "opencl"
 kernels = r"""
 __kernel void twice(__global const float* x, __global const float* b, __global float* y, int n, int c) {
-    for (int i = get_global_id(0); i < n; i += get_global_size(0)) y[i] = fmax(x[i] * FACTOR + b[i % c], 0.0f);
+    for (int i = get_global_id(0); i < n; i += get_global_size(0))
+        y[i] = fmax(x[i] * FACTOR + b[i % c], 0.0f);
 }
 """
 

@@ -39,7 +39,8 @@ def test_a_run_finishes_with_its_best_confirmed() -> None:
 
 
 def test_utility_compares_with_the_plan_that_was_edited() -> None:
-    """u = clip(log2(before / after)): doubling twice over gives 1, a slower plan is negative, failure costs."""
+    """u = clip(log2(before / after)): doubling twice over gives 1, a slower plan is negative, failure
+    costs."""
     steps = steps_of(work_off(make_run()))
     assert steps[0].utility == pytest.approx(0.585, abs=1e-3)  # 1 -> 1.5
     assert steps[1].utility == pytest.approx(1.0)  # 1.5 -> 3

@@ -1,4 +1,5 @@
-"""Optimise one operator in the foreground: the same engine and the same rows as a run launched in the browser."""
+"""Optimise one operator in the foreground: the same engine and the same rows as a run launched in the
+browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Work runs and inspections off until Ctrl-C or SIGTERM, which end it at once; steps go on where they were cut."""
+"""Work runs and inspections off until Ctrl-C or SIGTERM, which end it at once; steps go on where they were
+cut."""
 
 from __future__ import annotations
 
