@@ -58,7 +58,7 @@ def read_cubin(data: bytes) -> Cubin:
             for section in sections
             if section.name.startswith(".nv.info.")
         }
-    except (struct.error, IndexError):
+    except (struct.error, IndexError, OverflowError, ValueError):
         raise ValueError("a damaged cubin") from None
     kernels = []
     global_names = []

@@ -170,6 +170,8 @@ class CudaBackend(DeviceBackend):
     def compile(
         self, source: str, names: Sequence[str], options: Sequence[str] = ()
     ) -> Module | CompileError:
+        if not source.strip() and not names:
+            return Module({}, "", 0.0, extra={"functions": {}, "device_globals": []})
         compiled = compile_cuda(source, names, self.arch(), options)
         if isinstance(compiled, CompileError):
             return compiled

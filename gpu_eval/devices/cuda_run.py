@@ -145,7 +145,7 @@ class CudaExecutor(Executor):
     def _zero(self, step: Allocate) -> Call:
         fill = self.backend.drv.memset_d8_async
         pointer, nbytes = self.memory.pointers[step.slot], step.spec.nbytes
-        return lambda: fill(pointer, 0, nbytes)
+        return lambda: fill(pointer, 0, nbytes, None)
 
     def _copy(self, step: Copy) -> list[Call]:
         source, target = self.memory.pointer(step.source), self.memory.pointer(step.target)
@@ -154,7 +154,7 @@ class CudaExecutor(Executor):
             return []
         if step.source.contiguous:
             move = self.backend.drv.memcpy_dtod_async
-            return [lambda: move(target, source, nbytes)]
+            return [lambda: move(target, source, nbytes, None)]
         return [self._gather(step, source, target)]
 
     def _gather(self, step: Copy, source: int, target: int) -> Call:
