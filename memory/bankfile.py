@@ -20,6 +20,7 @@ from memory.models import START
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 12
+LARGEST = 10**15
 SCHEMA_FILE = Path(__file__).parent / "schema" / f"bank-{SCHEMA_VERSION}.json"
 
 
@@ -137,7 +138,7 @@ def _check_text(value: str, path: str) -> None:
 def _check_number(value: float, path: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise BankError(f"{path}: the number is too large.")
-    if isinstance(value, int) and abs(value) > 2**53:
+    if abs(value) > LARGEST:  # beyond it, databases and browsers begin to round
         raise BankError(f"{path}: the number is too large.")
 
 

@@ -49,7 +49,7 @@ def _direction(node: GlobalNode) -> dict[str, Any]:
         "title": node.title,
         "intent": node.intent,
         "goals": node.goals,
-        "triggers": node.triggers,
+        "triggers": [_condition(item) for item in node.triggers],
         "risks": node.risks,
         "prior": node.prior_utility,
         "retired": node.retired,
@@ -64,13 +64,24 @@ def _strategy(node: LocalNode) -> dict[str, Any]:
         "title": node.title,
         "edit_pattern": node.edit_pattern,
         "applies_when": node.applies_when,
-        "conditions": node.conditions,
+        "conditions": [_condition(item) for item in node.conditions],
         "checks": node.checks,
         "risks": node.risks,
-        "recipe": node.recipe,
+        "recipe": _recipe(node.recipe),
         "prior": node.prior_utility,
         "retired": node.retired,
     }
+
+
+def _condition(condition: dict[str, Any]) -> dict[str, Any]:
+    """In a fixed order of keys: PostgreSQL keeps none."""
+    return {name: condition[name] for name in ("fact", "op", "value", "required") if name in condition}
+
+
+def _recipe(recipe: dict[str, Any] | None) -> dict[str, Any] | None:
+    if recipe is None:
+        return None
+    return {name: recipe[name] for name in sorted(recipe, key=lambda name: (name != "move", name))}
 
 
 def _edge(edge: TransitionEdge) -> dict[str, Any]:

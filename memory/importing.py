@@ -25,8 +25,8 @@ def import_bank(data: dict[str, Any], name: str | None = None, *, created_by: An
     """
     check_bank(data)
     wanted = (data["name"] if name is None else name).strip()
-    if not 1 <= len(wanted) <= 80:
-        raise BankError("$.name: a bank's name has 1 to 80 characters.")
+    if not 1 <= len(wanted) <= 80 or not wanted.isprintable():
+        raise BankError("$.name: a bank's name has 1 to 80 printable characters.")
     if MemoryBank.objects.filter(name=wanted).exists():
         raise BankError(f"$.name: there is a bank {wanted!r} already; import it under another name.")
     try:

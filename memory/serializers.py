@@ -70,6 +70,10 @@ class RecipeField(SchemaField):
     definition = "recipe"
 
 
+def empty_list() -> Any:
+    return []
+
+
 class KeyField(serializers.RegexField):
     """A stable name: lower-case words joined by hyphens."""
 
@@ -177,9 +181,9 @@ class DirectionSerializer(CuratedSerializer):
     fixed = ("bank", "key")
 
     key = KeyField(max_length=60)
-    goals = SentencesField(default=list)
-    triggers = ConditionsField(default=list)
-    risks = SentencesField(default=list)
+    goals = SentencesField(default=empty_list)
+    triggers = ConditionsField(default=empty_list)
+    risks = SentencesField(default=empty_list)
     x = CoordinateField(allow_null=True, required=False)
     y = CoordinateField(allow_null=True, required=False)
 
@@ -198,9 +202,9 @@ class StrategySerializer(CuratedSerializer):
 
     key = KeyField(max_length=80)
     direction_key = serializers.CharField(source="direction.key", read_only=True)
-    conditions = ConditionsField(default=list)
-    checks = SentencesField(default=list)
-    risks = SentencesField(default=list)
+    conditions = ConditionsField(default=empty_list)
+    checks = SentencesField(default=empty_list)
+    risks = SentencesField(default=empty_list)
     recipe = RecipeField(allow_null=True, required=False)
 
     class Meta:
@@ -221,7 +225,7 @@ class EdgeSerializer(CuratedSerializer):
 
     source_key = serializers.SerializerMethodField()
     target_key = serializers.CharField(source="target.key", read_only=True)
-    risks = SentencesField(default=list)
+    risks = SentencesField(default=empty_list)
 
     class Meta:
         model = TransitionEdge

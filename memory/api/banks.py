@@ -178,7 +178,7 @@ def _count(model: Any, path: str) -> Any:
 
 
 def _body(request: Request) -> bytes:
-    data = request.data
+    data: Any = request.data
     if isinstance(data, bytes):
         return data
     upload = data.get("file")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from rest_framework.exceptions import APIException
 from rest_framework.parsers import BaseParser
@@ -23,11 +23,11 @@ class RawJSONParser(BaseParser):
 
     def parse(
         self,
-        stream: BinaryIO,
+        stream: IO[Any],
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
-    ) -> bytes:
-        raw = stream.read(MAX_BYTES + 1)
+    ) -> Any:
+        raw: bytes = stream.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
             raise TooLarge()
         return raw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from drf_spectacular.utils import (
     OpenApiParameter,
     OpenApiResponse,
@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from htam_site.roles import Role
 from memory.api.context import CONTEXT_PARAMETERS, evidence_context, flag_filter, id_filters
 from memory.curation import save_version
-from memory.models import GlobalNode, LocalNode, TransitionEdge
+from memory.models import CuratedPart, GlobalNode, LocalNode, TransitionEdge
 from memory.serializers import DirectionSerializer, EdgeSerializer, StrategySerializer
 
 RETIRED = OpenApiParameter("retired", bool, description="only retired ones, or only live ones")
@@ -46,7 +46,7 @@ class CuratedViewSet(
         )
 
     def get_serializer_context(self) -> dict[str, Any]:
-        context = super().get_serializer_context()
+        context = dict(super().get_serializer_context())
         if self.request is not None:
             context["evidence_context"] = evidence_context(self.request)
         return context
@@ -55,7 +55,7 @@ class CuratedViewSet(
         serializer.save(updated_by=self.request.user)
 
     def partial_update(self, request: Request, pk: str) -> Response:
-        part: Model = self.get_object()
+        part: CuratedPart = self.get_object()
         serializer = self.get_serializer(part, data=request.data, partial=True)
         serializer.is_valid(raise_exception=True)
         changes = dict(serializer.validated_data)

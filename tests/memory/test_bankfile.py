@@ -44,6 +44,18 @@ def test_round_trip_is_byte_stable(bank, teach):
     assert dump_bank(export_bank(import_bank(parse_bank(text)))) == text
 
 
+def test_order_of_keys_is_canonical(db):
+    """Conditions and recipes are exported in one order, whatever order they or the database had."""
+    condition = {"required": True, "value": [1, 2.5], "op": "in", "fact": "rows"}
+    strategy = strategy_data("s", conditions=[condition], recipe={"width": 4, "move": "vector_width", "a": 1})
+    data = bank_data(directions=[direction_data("fusion", strategies=[strategy])], edges=[])
+    out = export_bank(import_bank(data))["directions"][0]["strategies"][0]
+    assert list(out["conditions"][0].items()) == [
+        ("fact", "rows"), ("op", "in"), ("value", [1, 2.5]), ("required", True)
+    ]  # fmt: skip
+    assert list(out["recipe"]) == ["move", "a", "width"]
+
+
 def test_import_sums_its_evidence(bank, teach):
     """An imported bank has the statistics of the one it came from."""
     teach(utility=0.3)

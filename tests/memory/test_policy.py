@@ -97,7 +97,7 @@ def test_score_is_the_sum_of_its_terms(graph, context):
 
 @given(st.floats(-1, 1), evidence, places, contexts)
 def test_more_positive_evidence_never_lowers_a_posterior(prior, rows, place, context):
-    """A further step at the top of the range never lowers the posterior, one at the bottom never raises it."""
+    """A further step at the top of the range never lowers a posterior, one at the bottom never raises it."""
     before = posterior(prior, totals(rows), context).mean
     assert posterior(prior, totals([*rows, (place, 1.0)]), context).mean >= before - 1e-12
     assert posterior(prior, totals([*rows, (place, -1.0)]), context).mean <= before + 1e-12
