@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Prefetch
 from django.utils import timezone
 from rest_framework import serializers
 
@@ -21,6 +22,14 @@ from optimizer.models import (
     WorkerHeartbeat,
 )
 from optimizer.services.workers import is_alive
+
+# Figures without the evidence, which runs to tens of kilobytes.
+LIGHT_EVALUATIONS = Prefetch("evaluations", CandidateEvaluation.objects.defer("result"))
+LIGHT_CANDIDATES = (Prefetch("candidates__evaluations", CandidateEvaluation.objects.defer("result")),)
+LIGHT_STEP_PARTS = (
+    "candidates",
+    Prefetch("result__evaluations", CandidateEvaluation.objects.defer("result")),
+)
 
 
 class NamedSerializer(serializers.Serializer[Any]):

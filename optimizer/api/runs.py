@@ -21,6 +21,9 @@ from optimizer.api.answers import refusals
 from optimizer.loop import events
 from optimizer.models import Candidate, CandidateEvaluation, Operator, Run, Step
 from optimizer.serializers import (
+    LIGHT_CANDIDATES,
+    LIGHT_EVALUATIONS,
+    LIGHT_STEP_PARTS,
     CandidateSerializer,
     DiffSerializer,
     EvaluationSerializer,
@@ -44,7 +47,7 @@ def with_progress(queryset: QuerySet[Run]) -> QuerySet[Run]:
 def with_row_parts(queryset: QuerySet[Step]) -> QuerySet[Step]:
     """Steps with everything a row shows."""
     return queryset.select_related("run", "direction", "strategy", "result").prefetch_related(
-        "candidates", "result__evaluations"
+        *LIGHT_STEP_PARTS
     )
 
 
@@ -167,7 +170,7 @@ class StepViewSet(RetrieveModelMixin, viewsets.GenericViewSet[Step]):
     lookup_value_regex = r"\d+"
 
     def get_queryset(self) -> QuerySet[Step]:
-        return with_row_parts(Step.objects.all()).prefetch_related("candidates__evaluations")
+        return with_row_parts(Step.objects.all()).prefetch_related(*LIGHT_CANDIDATES)
 
 
 class CandidateViewSet(RetrieveModelMixin, viewsets.GenericViewSet[Candidate]):
@@ -178,7 +181,7 @@ class CandidateViewSet(RetrieveModelMixin, viewsets.GenericViewSet[Candidate]):
     lookup_value_regex = r"\d+"
 
     def get_queryset(self) -> QuerySet[Candidate]:
-        return Candidate.objects.select_related("step__run").prefetch_related("evaluations")
+        return Candidate.objects.select_related("step__run").prefetch_related(LIGHT_EVALUATIONS)
 
     @extend_schema(
         parameters=[OpenApiParameter("against", str, enum=list(diffs.AGAINST), default="parent")],

@@ -10,7 +10,13 @@ from importlib import metadata
 from typing import Any
 
 from optimizer.models import Candidate, CandidateEvaluation, Run
-from optimizer.serializers import EvaluationSerializer, RunSerializer, StepDetailSerializer
+from optimizer.serializers import (
+    LIGHT_CANDIDATES,
+    LIGHT_STEP_PARTS,
+    EvaluationSerializer,
+    RunSerializer,
+    StepDetailSerializer,
+)
 
 VERDICT_COLUMNS = (
     "step",
@@ -79,7 +85,7 @@ def decisions_json(run: Run) -> str:
     """The run and each of its steps with the state, the decision and what the memory learnt."""
     steps = (
         run.steps.select_related("run", "direction", "strategy", "result")
-        .prefetch_related("candidates__evaluations", "result__evaluations")
+        .prefetch_related(*LIGHT_STEP_PARTS, *LIGHT_CANDIDATES)
         .order_by("index")
     )
     about = dict(RunSerializer(run).data)

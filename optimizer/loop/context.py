@@ -18,7 +18,7 @@ from optimizer.loop.evaluation import Evaluator, Subject
 from optimizer.loop.summary import dtype_of
 from optimizer.models import Candidate, HealthReport, Run, RunEvent, Step
 from optimizer.proposers import CandidateView, Proposer, SearchState
-from optimizer.serializers import deciding_evaluation
+from optimizer.serializers import LIGHT_EVALUATIONS, deciding_evaluation
 from optimizer.services.operators import subject_of
 
 Listener = Callable[[RunEvent], None]
@@ -56,7 +56,6 @@ class StepContext:
     owner: str
     listener: Listener = ignore
     stage_started: float = field(default_factory=time.monotonic)
-    outside_seconds: float = 0.0  # spent in the proposer and the evaluator
 
     @property
     def config(self) -> PolicyConfig:
@@ -88,7 +87,6 @@ class StepContext:
             if save.to is not None:
                 self.move(save.to, save)
             rows = events.append(self.run.pk, [*save.events, *save.last()])
-        self.step.refresh_from_db()
         self.tell(rows)
 
     def move(self, to: Stage, save: Saving) -> None:
@@ -97,28 +95,22 @@ class StepContext:
         seconds = dict(self.step.stage_seconds)
         seconds[self.step.stage] = round(seconds.get(self.step.stage, 0.0) + now - self.stage_started, 4)
         self.stage_started = now
-        transitions.move_step(self.step, to, stage_seconds=seconds, **save.fields)
+        fields = {**save.fields, "stage_seconds": seconds}
+        transitions.move_step(self.step, to, **fields)
+        for name, value in {**fields, "stage": to}.items():
+            setattr(self.step, name, value)
         save.event("step.stage", step=self.step.pk, index=self.step.index, stage=to.value)
 
     def emit(self, kind: str, /, **payload: Any) -> None:
         """Append one event between stages, if the run is still ours."""
         with transaction.atomic():
-            transitions.fence(self.run.pk, self.owner)
-            rows = events.append(self.run.pk, [(kind, payload)])
+            transitions.fence(self.run.pk, self.owner, events_coming=1)
+            rows = events.insert(self.run.pk, [(kind, payload)])
         self.tell(rows)
 
     def tell(self, rows: list[RunEvent]) -> None:
         for row in rows:
             self.listener(row)
-
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Around calls of the proposer and the evaluator, whose time is not the loop's own."""
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.outside_seconds += time.monotonic() - started
 
     def search_state(self) -> SearchState:
         """The proposer's view of the step."""
@@ -136,7 +128,7 @@ class StepContext:
             precision=operator.precision,
             library=operator.library_policy,
             parent=view(self.step.parent) if self.step.parent else None,
-            tried=[view(candidate) for candidate in tried.prefetch_related("evaluations")],
+            tried=[view(candidate) for candidate in tried.prefetch_related(LIGHT_EVALUATIONS)],
             history=self.step.state["recent"],
         )
 

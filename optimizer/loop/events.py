@@ -24,12 +24,17 @@ def append(run_id: int, events: Sequence[Event]) -> list[RunEvent]:
         refuse_non_finite(payload)
     with transaction.atomic():
         Run.objects.filter(pk=run_id).update(event_seq=F("event_seq") + len(events))
-        last = Run.objects.values_list("event_seq", flat=True).get(pk=run_id)
-        first = last - len(events) + 1
-        return RunEvent.objects.bulk_create(
-            RunEvent(run_id=run_id, seq=first + offset, kind=kind, payload=payload)
-            for offset, (kind, payload) in enumerate(events)
-        )
+        return insert(run_id, events)
+
+
+def insert(run_id: int, events: Sequence[Event]) -> list[RunEvent]:
+    """Write the rows of events that the caller has counted on the run already, in the same transaction."""
+    last = Run.objects.values_list("event_seq", flat=True).get(pk=run_id)
+    first = last - len(events) + 1
+    return RunEvent.objects.bulk_create(
+        RunEvent(run_id=run_id, seq=first + offset, kind=kind, payload=payload)
+        for offset, (kind, payload) in enumerate(events)
+    )
 
 
 def after(run_id: int, seq: int, limit: int = PAGE) -> list[RunEvent]:

@@ -15,7 +15,7 @@ from optimizer.loop import summary, teaching
 from optimizer.loop.context import StepContext
 from optimizer.models import Candidate, CandidateEvaluation, Step
 from optimizer.proposers import Failure, NoProposal, Proposal
-from optimizer.serializers import deciding_evaluation
+from optimizer.serializers import LIGHT_EVALUATIONS, deciding_evaluation
 
 REPAIRABLE = frozenset(
     {
@@ -49,8 +49,7 @@ def direction(ctx: StepContext) -> None:
     def usable(node: LocalNode) -> bool:
         recipe = repr(node.recipe)
         if recipe not in known:
-            with ctx.outside():
-                known[recipe] = ctx.proposer.can_use(state, node.recipe)
+            known[recipe] = ctx.proposer.can_use(state, node.recipe)
         return known[recipe]
 
     decision = choose_direction(
@@ -75,17 +74,19 @@ def direction(ctx: StepContext) -> None:
 
 def strategy(ctx: StepContext) -> None:
     """Let the proposer choose among the direction's strategies; without a usable one the step ends here."""
+    if ctx.step.direction is None:
+        end_without_kernel(ctx, "Somebody deleted the chosen direction meanwhile.")
+        return
     options = options_of(ctx)
-    with ctx.outside():
-        choice = ctx.proposer.choose_strategy(ctx.search_state(), options, ctx.rng("strategy"))
+    choice = ctx.proposer.choose_strategy(ctx.search_state(), options, ctx.rng("strategy"))
     saved = {
         "reason": choice.reason,
         "scores": choice.scores,
         "chosen": choice.option.key if choice.option else None,
     }
     if choice.option is None:
-        with ctx.saving(Stage.UPDATE, strategy_choice=saved, message=choice.reason):
-            return
+        end_without_kernel(ctx, choice.reason, strategy_choice=saved)
+        return
     option = choice.option
     with ctx.saving(Stage.WRITE, strategy_choice=saved, strategy_id=option.id) as save:
         save.event(
@@ -100,12 +101,14 @@ def write(ctx: StepContext) -> None:
     """Write the step's plan, or repair the one that failed; a proposer with nothing to offer ends the
     step."""
     attempts = list(ctx.step.candidates.prefetch_related("evaluations").order_by("attempt"))
-    option = next(option for option in options_of(ctx) if option.id == ctx.step.strategy_id)
-    with ctx.outside():
-        proposal = propose(ctx, option, attempts)
+    option = next((option for option in options_of(ctx) if option.id == ctx.step.strategy_id), None)
+    if option is None:
+        end_without_kernel(ctx, "Somebody retired the chosen strategy meanwhile.")
+        return
+    proposal = propose(ctx, option, attempts)
     if isinstance(proposal, NoProposal):
-        with ctx.saving(Stage.UPDATE, message=proposal.reason):
-            return
+        end_without_kernel(ctx, proposal.reason)
+        return
     with ctx.saving(Stage.EVALUATE) as save:
         candidate = Candidate.objects.create(
             step=ctx.step,
@@ -125,6 +128,12 @@ def write(ctx: StepContext) -> None:
             of=ctx.run.repair_tries,
             language=candidate.language,
         )
+
+
+def end_without_kernel(ctx: StepContext, sentence: str, **fields: Any) -> None:
+    """Go to the last stage with nothing more to evaluate; an earlier attempt is then the step's result."""
+    with ctx.saving(Stage.UPDATE, message=sentence, **fields):
+        pass
 
 
 def propose(ctx: StepContext, option: StrategyOption, attempts: list[Candidate]) -> Proposal | NoProposal:
@@ -174,10 +183,7 @@ def measured(ctx: StepContext, candidate: Candidate, kind: EvaluationKind) -> Ca
     def on_phase(phase: str) -> None:
         ctx.emit("evaluation.phase", step=ctx.step.pk, candidate=candidate.pk, phase=phase, kind=kind.value)
 
-    with ctx.outside():
-        result = ctx.evaluator.evaluate(
-            ctx.subject, candidate.plan, candidate.plan_hash, kind.value, on_phase
-        )
+    result = ctx.evaluator.evaluate(ctx.subject, candidate.plan, candidate.plan_hash, kind.value, on_phase)
     outcome = outcome_of(result.verdict.value, result.speedup_low, result.speedup_high)
     with ctx.saving() as save:
         evaluation = CandidateEvaluation.objects.create(
@@ -220,7 +226,8 @@ def finished_steps(ctx: StepContext) -> list[Step]:
 
 
 def options_of(ctx: StepContext) -> list[StrategyOption]:
-    assert ctx.step.direction is not None  # chosen by the stage before
+    if ctx.step.direction is None:
+        return []
     return strategy_options(
         ctx.run.bank, ctx.step.direction.key, ctx.step.state["facts"], ctx.evidence_context, ctx.config
     )
@@ -231,7 +238,7 @@ def best_correct(run_id: int) -> Candidate | None:
     candidates = (
         Candidate.objects.filter(step__run_id=run_id, evaluations__verdict="correct")
         .select_related("step")
-        .prefetch_related("evaluations")
+        .prefetch_related(LIGHT_EVALUATIONS)
         .order_by("step__index", "attempt")
         .distinct()
     )

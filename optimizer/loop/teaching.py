@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from memory.models import GlobalNode
 from memory.policy import utility
 from memory.services import MemoryChange, record_evidence
 from optimizer.choices import Stage
@@ -13,7 +14,7 @@ from optimizer.loop import events
 from optimizer.loop.context import StepContext
 from optimizer.loop.summary import dtype_of
 from optimizer.models import Candidate, CandidateEvaluation, Run, Step
-from optimizer.serializers import StepSerializer, deciding_evaluation
+from optimizer.serializers import LIGHT_STEP_PARTS, StepSerializer, deciding_evaluation
 
 NEVER_COMPILED = frozenset({"compile_error", "rejected"})
 
@@ -49,9 +50,10 @@ def update(ctx: StepContext) -> None:
         "finished_at": timezone.now(),
     }
     with ctx.saving(Stage.DONE, **fields) as save:
-        change = teach(ctx, evaluation, before, improved, fields["utility"])
-        save.fields["memory_change"] = change.to_json()
-        save.event("memory.updated", step=ctx.step.pk, change=change.to_json())
+        if ctx.step.direction is not None:  # None: somebody deleted it meanwhile
+            change = teach(ctx, ctx.step.direction, evaluation, before, improved, fields["utility"])
+            save.fields["memory_change"] = change.to_json()
+            save.event("memory.updated", step=ctx.step.pk, change=change.to_json())
         note_baseline(ctx.run.pk, evaluation)
         if improved and evaluation.outcome == "faster":
             save.events.append(crown(ctx, candidate, evaluation))
@@ -73,15 +75,19 @@ def step_utility(ctx: StepContext, evaluation: CandidateEvaluation, before: floa
 
 
 def teach(
-    ctx: StepContext, evaluation: CandidateEvaluation, before: float, improved: bool, gained: float
+    ctx: StepContext,
+    direction: GlobalNode,
+    evaluation: CandidateEvaluation,
+    before: float,
+    improved: bool,
+    gained: float,
 ) -> MemoryChange:
     step = ctx.step
-    assert step.direction is not None
     previous = ctx.run.steps.filter(index=step.index - 1).select_related("direction").first()
     correct = evaluation.verdict == "correct"
     return record_evidence(
         ctx.run.bank,
-        direction=step.direction,
+        direction=direction,
         strategy=step.strategy,
         source=previous.direction if previous else None,
         step_id=step.pk,
@@ -122,7 +128,7 @@ def crown(ctx: StepContext, candidate: Candidate, evaluation: CandidateEvaluatio
 def finished(step_id: int) -> events.Event:
     step = (
         Step.objects.select_related("run", "direction", "strategy", "result")
-        .prefetch_related("candidates", "result__evaluations")
+        .prefetch_related(*LIGHT_STEP_PARTS)
         .get(pk=step_id)
     )
     return "step.finished", {"step": dict(StepSerializer(step).data)}

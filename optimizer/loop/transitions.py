@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -48,10 +48,14 @@ def claim(run_id: int, owner: str) -> bool:
         return bool(Run.objects.filter(free, pk=run_id, status=RunStatus.RUNNING).update(**lease))
 
 
-def fence(run_id: int, owner: str) -> None:
-    """Renew the lease inside the caller's transaction; raise LostLease unless the run is running and ours."""
+def fence(run_id: int, owner: str, events_coming: int = 0) -> None:
+    """Renew the lease inside the caller's transaction; raise LostLease unless the run is running and ours.
+
+    ``events_coming`` counts events that the caller inserts next, so that one update does for both.
+    """
     held = Run.objects.filter(pk=run_id, lease_owner=owner, status=RunStatus.RUNNING)
-    if not held.update(lease_expires_at=timezone.now() + LEASE):
+    changed = held.update(lease_expires_at=timezone.now() + LEASE, event_seq=F("event_seq") + events_coming)
+    if not changed:
         raise LostLease(f"run {run_id} is no longer held by {owner}")
 
 

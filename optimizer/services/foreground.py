@@ -15,7 +15,7 @@ from optimizer.loop import engine
 from optimizer.loop.context import Listener
 from optimizer.loop.evaluation import Evaluator
 from optimizer.models import Operator, Run
-from optimizer.serializers import RunSerializer, StepSerializer
+from optimizer.serializers import LIGHT_STEP_PARTS, RunSerializer, StepSerializer
 from optimizer.services import operators, runs
 from optimizer.services.operators import Refused
 
@@ -94,7 +94,7 @@ def result_of(run: Run) -> dict[str, Any]:
     """The run, its steps and its best plan, as `optimize --json` prints them."""
     steps = (
         run.steps.select_related("run", "direction", "strategy", "result")
-        .prefetch_related("candidates", "result__evaluations")
+        .prefetch_related(*LIGHT_STEP_PARTS)
         .order_by("index")
     )
     return {
