@@ -112,8 +112,9 @@ def run(count: int) -> None:
     def record() -> None:
         record_evidence(
             bank, direction=strategy.direction, strategy=strategy, source=rng.choice(keys),
-            step_id=next(steps), run_id=1, verdict="correct", compiled=True, correct=True, improved=True, utility=0.2,
-            speedup=1.1, device=DEVICES[0], dtype="float32", family="pointwise", proposer="recipes",
+            step_id=next(steps), run_id=1, verdict="correct", compiled=True, correct=True,
+            improved=True, utility=0.2, speedup=1.1, device=DEVICES[0], dtype="float32", family="pointwise",
+            proposer="recipes",
         )  # fmt: skip
 
     measure("choose a direction", lambda: choose_direction(bank, keys[:6], facts, context, config, rng), 20)

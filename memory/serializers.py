@@ -14,6 +14,8 @@ from memory.policy import POOLED, EvidenceContext
 from memory.statistics import buckets
 from memory.summaries import summarise
 
+RECENT = 30  # steps that show a trend
+
 
 class BoundedField(serializers.FloatField):
     """A finite number within a range that the refusal names."""
@@ -78,8 +80,8 @@ class KeyField(serializers.RegexField):
     """A stable name: lower-case words joined by hyphens."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", **kwargs)
-        self.error_messages["invalid"] = "A key is lower-case words joined by hyphens, such as memory-access."
+        message = "A key is lower-case words joined by hyphens, such as memory-access."
+        super().__init__(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", error_messages={"invalid": message}, **kwargs)
 
 
 class StatisticsSerializer(serializers.Serializer[Any]):
@@ -107,6 +109,15 @@ class BucketSerializer(serializers.Serializer[Any]):
     correct = serializers.IntegerField()
     improved = serializers.IntegerField()
     mean_utility = serializers.FloatField()
+
+
+class RecentSerializer(serializers.Serializer[Any]):
+    """One of the newest steps behind a part."""
+
+    evidence = serializers.IntegerField()
+    utility = serializers.FloatField()
+    verdict = serializers.CharField()
+    at = serializers.DateTimeField()
 
 
 class BankSerializer(serializers.ModelSerializer[MemoryBank]):
@@ -142,6 +153,9 @@ class CuratedSerializer(serializers.ModelSerializer[Any]):
     prior_utility = UtilityField(default=0.0)
     statistics = serializers.SerializerMethodField()
     buckets = serializers.SerializerMethodField()
+    recent = serializers.SerializerMethodField(
+        help_text="The newest counted steps, oldest first: the trend. Null in lists."
+    )
 
     @extend_schema_field(StatisticsSerializer)
     def get_statistics(self, part: Any) -> dict[str, Any]:
@@ -163,6 +177,17 @@ class CuratedSerializer(serializers.ModelSerializer[Any]):
                 "mean_utility": row.utility_sum / row.tries if row.tries else 0.0,
             }
             for row in rows
+        ]
+
+    @extend_schema_field(RecentSerializer(many=True, allow_null=True))
+    def get_recent(self, part: Any) -> list[dict[str, Any]] | None:
+        if self.context.get("recent") is not True:
+            return None
+        rows = part.evidence.filter(excluded=False).order_by("-id")[:RECENT]
+        newest = list(rows.values_list("id", "utility", "verdict", "created_at"))
+        return [
+            {"evidence": pk, "utility": value, "verdict": verdict, "at": at}
+            for pk, value, verdict, at in reversed(newest)
         ]
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -191,7 +216,7 @@ class DirectionSerializer(CuratedSerializer):
         model = GlobalNode
         fields = [
             "id", "bank", "key", "title", "intent", "goals", "triggers", "risks", "prior_utility", "retired",
-            "x", "y", "version", "updated_by", "updated_at", "statistics", "buckets",
+            "x", "y", "version", "updated_by", "updated_at", "statistics", "buckets", "recent",
         ]  # fmt: skip
         read_only_fields = ["updated_at"]
         extra_kwargs = {"intent": {"max_length": 5000}}
@@ -212,7 +237,7 @@ class StrategySerializer(CuratedSerializer):
         fields = [
             "id", "direction", "direction_key", "key", "title", "edit_pattern", "applies_when", "conditions",
             "checks", "risks", "recipe", "prior_utility", "retired", "version", "updated_by", "updated_at",
-            "statistics", "buckets",
+            "statistics", "buckets", "recent",
         ]  # fmt: skip
         read_only_fields = ["updated_at"]
         extra_kwargs = {"edit_pattern": {"max_length": 10000}, "applies_when": {"max_length": 5000}}
@@ -232,7 +257,7 @@ class EdgeSerializer(CuratedSerializer):
         fields = [
             "id", "bank", "source", "source_key", "target", "target_key", "applies_when", "rationale",
             "risks", "prior_utility", "retired", "version", "updated_by", "updated_at", "statistics",
-            "buckets",
+            "buckets", "recent",
         ]  # fmt: skip
         read_only_fields = ["updated_at"]
         extra_kwargs = {

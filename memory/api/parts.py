@@ -49,6 +49,7 @@ class CuratedViewSet(
         context = dict(super().get_serializer_context())
         if self.request is not None:
             context["evidence_context"] = evidence_context(self.request)
+            context["recent"] = self.action == "retrieve"
         return context
 
     def perform_create(self, serializer: serializers.BaseSerializer[Any]) -> None:

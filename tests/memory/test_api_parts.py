@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.models import GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
 from tests.memory.conftest import bank_data
 
 pytestmark = pytest.mark.django_db
@@ -183,6 +183,18 @@ def test_statistics_follow_the_context(bank, teach, client_as):
     assert pooled["tries"] == far["tries"] == 5
     assert pooled["improve_rate"] == 1.0
     assert pooled["utility_low"] < pooled["utility"] < pooled["utility_high"] <= 1.0
+
+
+def test_detail_shows_the_trend(bank, teach, client_as, django_assert_num_queries):
+    """The newest counted steps, oldest first, on the detail only; excluded ones are not part of it."""
+    for number in range(4):
+        teach(utility=0.1 * number)
+    Evidence.objects.filter(utility=0.0).update(excluded=True)
+    client = client_as("viewer")
+    with django_assert_num_queries(4):
+        recent = client.get(paths(bank)[1]).json()["recent"]
+    assert [row["utility"] for row in recent] == pytest.approx([0.1, 0.2, 0.3])
+    assert client.get("/api/directions/").json()["results"][0]["recent"] is None
 
 
 @pytest.mark.parametrize("kind", ["directions", "strategies", "edges"])
