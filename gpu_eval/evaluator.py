@@ -44,6 +44,9 @@ __all__ = ["EvaluationSession", "EvaluatorFault", "OperatorReport", "UnusableInp
 CPU_PRESET = "cpu"
 AUTO = "auto"
 WARM_UPS = 3
+DISTURBED_SHARE = 0.05
+MOST_CALLS = 2  # times the wanted calls, quiet or not
+PATIENCE = 2.0  # times the budget, while other work keeps disturbing the calls
 
 
 def ignore(phase: str) -> None:
@@ -80,6 +83,15 @@ class Record:
             yield
         finally:
             self.phase_seconds[name] = round(time.monotonic() - start, 4)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Times of the candidate and of PyTorch on the same input. ``disturbed``: one of them waited for a core."""
+
+    candidate_us: float
+    baseline_us: float
+    disturbed: bool
 
 
 class EvaluationSession:
@@ -223,33 +235,36 @@ class EvaluationSession:
     def _time(self, judge: JudgeProcess, runner: RunnerProcess, record: Record) -> None:
         """Candidate and PyTorch in turns on the same fresh inputs; every timed output is verified too."""
         order = random.Random(f"order/{record.seed}")
-        end = time.monotonic() + self.limits.timing_budget_s
-        for index in range(WARM_UPS + max(self.policy.timed_calls, MIN_TIMED_CALLS)):
-            self._ask_judge(judge, record, "prepare", index=index, timed=True)
-            candidate_us, baseline_us = self._timed_pair(judge, runner, record, order.random() < 0.5)
-            self._verify(judge, record, f"timed call {index + 1}", keep=False)
-            if index >= WARM_UPS:
-                record.candidate_us.append(candidate_us)
-                record.baseline_us.append(baseline_us)
-            if len(record.candidate_us) >= MIN_TIMED_CALLS and time.monotonic() > end:
-                break
-        detail = f"every one of {len(record.candidate_us)} timed calls was verified"
-        record.checks.append(Check("timed calls", True, detail))
+        pairs: list[Pair] = []
+        wanted = max(self.policy.timed_calls, MIN_TIMED_CALLS)
+        start = time.monotonic()
+        while not enough(pairs, wanted, time.monotonic() - start, self.limits.timing_budget_s):
+            self._ask_judge(judge, record, "prepare", index=len(pairs), timed=True)
+            pairs.append(self._timed_pair(judge, runner, record, order.random() < 0.5))
+            self._verify(judge, record, f"timed call {len(pairs)}", keep=False)
+        chosen = quiet_pairs(pairs)
+        record.candidate_us = [pair.candidate_us for pair in chosen]
+        record.baseline_us = [pair.baseline_us for pair in chosen]
+        detail = f"every one of {len(pairs)} timed calls was verified; {len(chosen)} count"
+        record.checks.append(
+            Check("timed calls", True, detail, {"disturbed": sum(p.disturbed for p in pairs)})
+        )
 
     def _timed_pair(
         self, judge: JudgeProcess, runner: RunnerProcess, record: Record, candidate_first: bool
-    ) -> tuple[float, float]:
-        """Times of the candidate and of eager PyTorch, microseconds."""
+    ) -> Pair:
+        """One call of the candidate and one of eager PyTorch."""
         if candidate_first:
-            candidate_us = self._run(runner, record)
-            return candidate_us, self._ask_judge(judge, record, "baseline")
-        baseline_us = self._ask_judge(judge, record, "baseline")
-        return self._run(runner, record), baseline_us
+            candidate = self._run(runner, record)
+            baseline = self._ask_judge(judge, record, "baseline")
+        else:
+            baseline = self._ask_judge(judge, record, "baseline")
+            candidate = self._run(runner, record)
+        return Pair(candidate["us"], baseline["us"], is_disturbed(candidate) or is_disturbed(baseline))
 
-    def _run(self, runner: RunnerProcess, record: Record) -> float:
-        """One call of the candidate; microseconds between two full synchronises."""
-        answer = runner.ask("run", "A call of the kernels", record.left(self.limits.run_s))
-        return float(answer["wall_us"])
+    def _run(self, runner: RunnerProcess, record: Record) -> dict[str, float]:
+        """One call of the candidate: microseconds between two full synchronises, and those spent waiting."""
+        return dict(runner.ask("run", "A call of the kernels", record.left(self.limits.run_s)))
 
     def _verify(self, judge: JudgeProcess, record: Record, name: str, keep: bool = True) -> None:
         """Let the judge look at the outputs. A failure is the verdict."""
@@ -364,6 +379,31 @@ class EvaluationSession:
         """Start the next candidate's runner, so that it is ready when the candidate is."""
         if self._exchange.is_dir() and self._exchange != Path():
             self._runner = RunnerProcess(self.device.kind, self._exchange, self.limits)
+
+
+def is_disturbed(answer: dict[str, float]) -> bool:
+    """Whether a timed call spent a noticeable part of its time waiting for a core."""
+    return answer["waited_us"] > DISTURBED_SHARE * answer["us"]
+
+
+def enough(pairs: list[Pair], wanted: int, elapsed_s: float, budget_s: float) -> bool:
+    """Whether to stop timing: all calls made, or the budget spent with the minimum (of quiet calls, if at all)."""
+    counted = pairs[WARM_UPS:]
+    quiet = sum(not pair.disturbed for pair in counted)
+    if quiet >= wanted or len(counted) >= MOST_CALLS * wanted:
+        return True
+    if elapsed_s < budget_s:
+        return False
+    if quiet >= MIN_TIMED_CALLS:
+        return True
+    return len(counted) >= MIN_TIMED_CALLS and elapsed_s >= PATIENCE * budget_s
+
+
+def quiet_pairs(pairs: list[Pair]) -> list[Pair]:
+    """The pairs that count: those that nothing disturbed, or all where too few were left alone."""
+    counted = pairs[WARM_UPS:]
+    quiet = [pair for pair in counted if not pair.disturbed]
+    return quiet if len(quiet) >= MIN_TIMED_CALLS else counted
 
 
 def choose_device(kind: str) -> DeviceFacts:

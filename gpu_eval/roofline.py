@@ -9,7 +9,7 @@ from gpu_eval.results import DeviceFacts
 LAUNCH_FACTOR = 2.0  # within this factor of an empty launch nothing but the launch is being timed
 BUSY = 0.5  # a peak is the bottleneck from this fraction of it on
 QUARANTINE_KNOWN = 0.9  # of the floor, where peaks are the maker's
-QUARANTINE_MEASURED = 0.5  # where they were measured on this machine
+QUARANTINE_MEASURED = 0.2  # where they were measured on this machine, perhaps while it was busy
 QUARANTINE_CACHED = 0.05  # measured peaks, and data that fits the cache: memory bandwidth says little
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +13,9 @@ import torch
 from gpu_eval.results import Precision, Protocol
 
 KERNELBENCH_FLUSH_BYTES = 256 * 1024**2
+ELEMENTS_A_THREAD = 2_000_000
+THREAD_TRIALS = 5
+SETTLE_S = 0.001
 
 
 class TorchDevice:
@@ -20,6 +25,44 @@ class TorchDevice:
         self.kind = kind
         self.name = "cuda" if kind == "cuda" else "cpu"
         self._flush: torch.Tensor | None = None
+        self.threads = torch.get_num_threads()
+        self.own_threads = self.threads
+        self.timed_threads = self.threads
+
+    def use_threads_for(self, elements: int) -> None:
+        """On the CPU, let the judge's own work on small tensors run in few threads.
+
+        Threads that wait for each other at every operation stall on a busy machine.
+        """
+        if self.kind != "cuda":
+            self.own_threads = max(1, min(self.threads, elements // ELEMENTS_A_THREAD))
+            torch.set_num_threads(self.own_threads)
+
+    def choose_timed_threads(self, call: Callable[[], float]) -> None:
+        """On the CPU, time PyTorch with all threads or with one, whichever is faster by ``call``'s times now.
+
+        Where other work takes a core, threads that wait for each other are far slower than one: a baseline that
+        suffers from it would make every candidate look good.
+        """
+        if self.kind == "cuda" or self.threads == 1:
+            return
+        medians: dict[int, float] = {}
+        for threads in (self.threads, 1):
+            self.timed_threads = threads
+            medians[threads] = statistics.median(call() for _ in range(THREAD_TRIALS))
+        self.timed_threads = min(medians, key=lambda threads: medians[threads])
+
+    @contextmanager
+    def as_timed(self) -> Iterator[None]:
+        """The threads of timed calls within."""
+        if self.own_threads == self.timed_threads:
+            yield
+            return
+        torch.set_num_threads(self.timed_threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(self.own_threads)
 
     def open(self, fraction: float) -> None:
         """Make the context and bound the device memory that the operator may take."""
@@ -61,6 +104,11 @@ class TorchDevice:
         result = call()
         self.synchronise()
         return (time.perf_counter_ns() - start) / 1e3, result
+
+    def settle(self) -> None:
+        """On the CPU, wait until the threads of a call have gone to sleep."""
+        if self.kind != "cuda":
+            time.sleep(SETTLE_S)
 
     def peak_memory_bytes(self) -> int | None:
         """Device memory that torch has held at most; None on the CPU."""

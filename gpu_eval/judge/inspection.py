@@ -62,7 +62,8 @@ def time_calls(judge: Judge, call: Callable[..., Any], seed: int) -> list[float]
     for index in range(WARM_UPS + MAX_CALLS):
         inputs = judge.fresh_inputs("own", seed + index)
         judge.device.flush()
-        elapsed, _ = judge.reference.timed_callable(call, inputs, seed, judge.device.clock)
+        with judge.device.as_timed():
+            elapsed, _ = judge.reference.timed_callable(call, inputs, seed, judge.device.clock)
         if index >= WARM_UPS:
             samples.append(elapsed)
         if len(samples) >= MIN_CALLS and time.monotonic() > end:
@@ -105,8 +106,8 @@ def all_gates(judge: Judge) -> list[dict[str, Any]]:
     """Every gate's answer, judged over the operator's own inputs and, where it has them, the variants."""
     rounds = [prepared(judge, index) for index in range(2 + len(judge.usable_variants))]
     return [
-        fooled(judge, rounds, "zeros_pass", "An all-zero output", lambda _, output: torch.zeros_like(output)),
-        fooled(judge, rounds, "constant_pass", "A constant output", constant_like),
+        fooled(judge, rounds, "zeros_pass", "An all-zero output", [0.0 for _ in rounds[0].eager]),
+        fooled(judge, rounds, "constant_pass", "A constant output", [middle(out) for out in rounds[0].eager]),
         input_gate(judge, rounds),
         depends_gate(rounds),
         deterministic_gate(judge),
@@ -124,17 +125,11 @@ def gate(name: str, passed: bool, good: str, bad: str) -> dict[str, Any]:
     return {"name": name, "passed": passed, "sentence": good if passed else bad}
 
 
-def fooled(
-    judge: Judge,
-    rounds: list[Expected],
-    name: str,
-    what: str,
-    fake: Callable[[Expected, torch.Tensor], torch.Tensor],
-) -> dict[str, Any]:
-    """Does a fake output pass every round?"""
+def fooled(judge: Judge, rounds: list[Expected], name: str, what: str, values: list[float]) -> dict[str, Any]:
+    """Do outputs filled with fixed ``values`` (an output each) pass every round?"""
     passes = all(
         judge.verifier.compare(
-            index, fake(expected, output), expected, judge.own_errors.get(expected.variant)
+            index, torch.full_like(output, values[index]), expected, judge.own_errors.get(expected.variant)
         ).passed
         for expected in rounds
         for index, output in enumerate(expected.eager)
@@ -147,13 +142,13 @@ def fooled(
     )
 
 
-def constant_like(_: Expected, output: torch.Tensor) -> torch.Tensor:
-    """The output's mean everywhere (its middle element for integers)."""
+def middle(output: torch.Tensor) -> float:
+    """The output's mean; its middle element for integers."""
     if output.numel() == 0:
-        return output
+        return 0.0
     if output.is_floating_point():
-        return torch.full_like(output, float(output.double().nan_to_num(0.0, 0.0, 0.0).mean()))
-    return torch.full_like(output, output.reshape(-1)[output.numel() // 2].item())
+        return float(output.double().nan_to_num(0.0, 0.0, 0.0).mean())
+    return output.reshape(-1)[output.numel() // 2].item()
 
 
 def input_gate(judge: Judge, rounds: list[Expected]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gpu_eval.busy import waited_us
 from gpu_eval.child import ExpectedFailure
 from gpu_eval.errors import UnusableInput
 from gpu_eval.judge.arena import Arena, CudaArena, HostArena, lay_out
@@ -117,6 +118,7 @@ class Judge:
             weights=dict(zip(weights, shared[count:last], strict=True)),
             outputs=shared[last:],
         )
+        self.device.use_threads_for(self.arena.nbytes // 4)
         self.find_usable_variants(seed)
         self.device.prepare_flush(self.protocol)
         return self.describe_layout(tensors, weights, outputs)
@@ -196,6 +198,7 @@ class Judge:
         self.expected = None
         self.reference.set_weights(None)
         self.verifier.begin(self.reference.weights())
+        self.choose_threads(seed)
 
     def prepare(self, index: int, timed: bool = False) -> dict[str, Any]:
         """Fresh inputs in the arena, outputs poisoned. Answers the distribution and whether weights changed."""
@@ -218,16 +221,28 @@ class Judge:
         self.verifier.poison_outputs()
         self.device.synchronise()
 
-    def baseline(self) -> float:
-        """One eager call on the prepared inputs, in microseconds."""
+    def baseline(self) -> dict[str, float]:
+        """One eager call on the prepared inputs: its microseconds, and how long it waited for a core."""
         expected = self.current()
         self.device.flush()
-        with operator_stage("Model.forward()", self.source.filename):
-            elapsed, outputs = self.reference.timed(expected.inputs, expected.seed, self.device.clock)
+        waited = waited_us()
+        elapsed, outputs = self.timed_call(expected)
+        waited = waited_us() - waited
+        self.device.settle()
         self.device.flush()
         if not expected.eager:
             expected.eager = outputs
-        return elapsed
+        return {"us": elapsed, "waited_us": waited}
+
+    def timed_call(self, expected: Expected) -> tuple[float, list[torch.Tensor]]:
+        """Eager PyTorch under the clock."""
+        with operator_stage("Model.forward()", self.source.filename), self.device.as_timed():
+            return self.reference.timed(expected.inputs, expected.seed, self.device.clock)
+
+    def choose_threads(self, seed: int) -> None:
+        """See `TorchDevice.choose_timed_threads`."""
+        expected = Expected(inputs=self.inputs, variant=OWN, seed=seed)
+        self.device.choose_timed_threads(lambda: self.timed_call(expected)[0])
 
     def verify(self, repeated: bool = False) -> dict[str, Any]:
         """What is wrong with the outputs now in the arena; see `Verifier.verify`."""

@@ -136,7 +136,7 @@ class Verifier:
             return compare_exact(output, eager, precise)
         error = own[index] if own is not None else ErrorProfile()
         tolerance = strict_tolerance(output.dtype, self.depth, error, reference_is_own=precise is None)
-        exact = precise if precise is not None else eager.double()
+        exact = precise if precise is not None else eager
         return compare_strict(output, eager, exact, tolerance)
 
     def untouched(self, expected: Expected) -> str:

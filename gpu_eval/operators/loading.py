@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def build_model(module: ModuleType, device: str, dtype: torch.dtype | None, seed
     import torch
 
     get_init_inputs = getattr(module, "get_init_inputs", None)
-    torch.manual_seed(seed)
+    set_seed(seed, device)
     with torch.device(device):
         arguments = list(get_init_inputs()) if get_init_inputs is not None else []
         arguments = [move(value, device, dtype) for value in arguments]
@@ -76,7 +77,7 @@ def make_inputs(module: ModuleType, device: str, dtype: torch.dtype | None, seed
     """
     import torch
 
-    torch.manual_seed(seed)
+    set_seed(seed, device)
     with torch.device(device), torch.no_grad():
         values = module.get_inputs()
     if not isinstance(values, (list, tuple)):
@@ -126,21 +127,25 @@ def named_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach() for name, value in weights.items()}
 
 
-def seeded(seed: int, device: str) -> Any:
-    """A context in which torch's random state is ``seed``'s and afterwards what it was before."""
+def set_seed(seed: int, device: str) -> None:
+    """Seed the generators that the operator's code may draw from.
+
+    On the CPU only that one: `torch.manual_seed` queues a call for every absent GPU, which costs milliseconds.
+    """
     import torch
 
-    if device == "meta":
-        return nullcontext()
+    if device == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
+@contextmanager
+def seeded(seed: int, device: str) -> Iterator[None]:
+    """Within, torch's random state is ``seed``'s; afterwards what it was before."""
+    import torch
+
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
-    context = torch.random.fork_rng(devices=devices)
-
-    class Seeded:
-        def __enter__(self) -> None:
-            context.__enter__()
-            torch.manual_seed(seed)
-
-        def __exit__(self, *exc: Any) -> None:
-            context.__exit__(*exc)
-
-    return Seeded()
+    with torch.random.fork_rng(devices=devices):
+        set_seed(seed, device)
+        yield

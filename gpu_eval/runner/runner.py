@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from gpu_eval.busy import waited_us
 from gpu_eval.child import ExpectedFailure
 from gpu_eval.devices import (
     Buffer,
@@ -142,8 +143,10 @@ class Runner:
         """
         with device_failures():
             self.backend.time(self.nothing.run)
+            waited = waited_us()
             elapsed = self.backend.time(self.executor.run)
-        return {"wall_us": elapsed.wall_us, "device_us": elapsed.device_us}
+            waited = waited_us() - waited
+        return {"us": elapsed.wall_us, "device_us": elapsed.device_us, "waited_us": waited}
 
     def broken_guards(self) -> list[str]:
         """Names of the plan's own tensors that a kernel wrote past."""

@@ -95,7 +95,9 @@ def test_forbidden_construct_is_a_verdict(folder: Path) -> None:
         (),
     ],
 )
-def test_unusable_input_is_status_two_with_one_line(folder: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_unusable_input_is_status_two_with_one_line(
+    folder: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     """Protects scripts: status 2, nothing on standard output, one line on standard error."""
     broken = tmp_path / "broken.py"
     broken.write_text("def f(:\n")

@@ -114,7 +114,9 @@ def test_non_finite_answers_are_refused(plain: Path) -> None:
     child.kill()
 
 
-@pytest.mark.parametrize("stubborn", ["signal.signal(signal.SIGTERM, signal.SIG_IGN)", "os.setsid() if os.fork() == 0 else 0"])
+@pytest.mark.parametrize(
+    "stubborn", ["signal.signal(signal.SIGTERM, signal.SIG_IGN)", "os.setsid() if os.fork() == 0 else 0"]
+)
 def test_deadline_ends_the_whole_tree(plain: Path, stubborn: str) -> None:
     """Protects the machine: a child that ignores SIGTERM, or forks into its own session, ends all the same."""
     child = start(plain, f"{stubborn}; time.sleep(600)")
@@ -189,7 +191,9 @@ def test_output_keeps_head_and_tail() -> None:
     assert len(text) < 200
 
 
-@pytest.mark.parametrize(("status", "number"), [(-11, 11), (139, 11), (137, 9), (0, None), (1, None), (None, None)])
+@pytest.mark.parametrize(
+    ("status", "number"), [(-11, 11), (139, 11), (137, 9), (0, None), (1, None), (None, None)]
+)
 def test_signals_are_read_off_statuses(status: int | None, number: int | None) -> None:
     """Protects the reading of wrappers' exit statuses."""
     assert death_signal(status) == number

@@ -67,7 +67,9 @@ def test_bytes_are_checked_before_they_are_read() -> None:
     assert len(decode_operator(b"#" * MAX_OPERATOR_BYTES, "edge.py")) == MAX_OPERATOR_BYTES
 
 
-@pytest.mark.parametrize("name", ["../evil.py", "a/b.py", "..", "", ".hidden", "a\nb.py", "x" * 300, "c:\\x.py"])
+@pytest.mark.parametrize(
+    "name", ["../evil.py", "a/b.py", "..", "", ".hidden", "a\nb.py", "x" * 300, "c:\\x.py"]
+)
 def test_file_names_are_plain(name: str) -> None:
     """Protects the file system from names that are paths."""
     with pytest.raises(UnusableInput):
@@ -91,7 +93,10 @@ def test_parse_tells_what_the_file_defines() -> None:
 
 
 UNUSABLE = {
-    "get_inputs raises": (operator(inputs="raise ValueError('no data')"), r"line \d+: get_inputs\(\) raised Val"),
+    "get_inputs raises": (
+        operator(inputs="raise ValueError('no data')"),
+        r"line \d+: get_inputs\(\) raised Val",
+    ),
     "get_inputs takes a minute": (operator(inputs="time.sleep(60)"), "did not finish within 3 seconds"),
     "get_inputs spins": (operator(inputs="while True: pass"), "did not finish within 3 seconds"),
     "get_inputs allocates 100 GB": (operator(inputs="return [torch.ones(25_000_000_000)]"), "memory"),
@@ -105,7 +110,10 @@ UNUSABLE = {
     "forward returns nothing": (operator(forward="return None"), r"returned nothing \(None\)"),
     "forward returns a number": (operator(forward="return 3.0"), "returned a float"),
     "forward returns an empty tuple": (operator(forward="return ()"), "returned nothing"),
-    "forward raises": (operator(forward="raise RuntimeError('broken')"), r"Model.forward\(\) raised Run.*broken"),
+    "forward raises": (
+        operator(forward="raise RuntimeError('broken')"),
+        r"Model.forward\(\) raised Run.*broken",
+    ),
     "sys.exit": (operator(forward="raise SystemExit(0)"), "raised SystemExit"),
     "import fails": ("import nothing_like_it\n" + operator(), "line 1: the file raised ModuleNotFoundError"),
     "no module": (operator().replace("(nn.Module)", ""), "not a torch.nn.Module"),

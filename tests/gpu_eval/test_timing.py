@@ -20,7 +20,9 @@ DEVICE = DeviceFacts("cuda", "test", 100, peak_bandwidth_gbs=1000.0, peak_fp32_g
 
 @given(pairs, st.integers(0, 9), st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_interval_holds_the_ratio_and_repeats(data: list[tuple[float, float]], seed: int, means: bool) -> None:
+def test_interval_holds_the_ratio_and_repeats(
+    data: list[tuple[float, float]], seed: int, means: bool
+) -> None:
     """Protects the verdict "faster": the interval encloses the ratio and depends on the data and seed alone."""
     before, after = zip(*data, strict=True)
     ratio = timing.speedup(before, after, seed, means=means)
@@ -82,7 +84,9 @@ def test_floor_is_the_slower_of_memory_and_arithmetic() -> None:
     """Protects the floor's units: bytes over GB/s and FLOPs over GFLOP/s, in microseconds."""
     assert floor_us(Work(500_000, 500_000, 0), DEVICE) == pytest.approx(1.0)
     assert floor_us(Work(0, 0, 50_000_000), DEVICE) == pytest.approx(5.0)
-    assert floor_us(Work(1, 1, 1), dataclasses.replace(DEVICE, peak_bandwidth_gbs=None)) == pytest.approx(1e-7)
+    assert floor_us(Work(1, 1, 1), dataclasses.replace(DEVICE, peak_bandwidth_gbs=None)) == pytest.approx(
+        1e-7
+    )
 
 
 def test_impossible_times_are_quarantined() -> None:
@@ -91,7 +95,9 @@ def test_impossible_times_are_quarantined() -> None:
     assert too_fast(100.0, 3000.0, work, DEVICE, False)
     assert too_fast(0.0, 3000.0, work, DEVICE, False)
     assert not too_fast(950.0, 3000.0, work, DEVICE, False)
-    assert not too_fast(100.0, 200.0, work, DEVICE, False)  # PyTorch is below the floor too: the floor is wrong
+    assert not too_fast(
+        100.0, 200.0, work, DEVICE, False
+    )  # PyTorch is below the floor too: the floor is wrong
 
 
 def test_fast_units_are_not_held_to_the_fp32_peak() -> None:
