@@ -191,8 +191,9 @@ def test_detail_shows_the_trend(bank, teach, client_as, django_assert_num_querie
         teach(utility=0.1 * number)
     Evidence.objects.filter(utility=0.0).update(excluded=True)
     client = client_as("viewer")
+    path = paths(bank)[1]
     with django_assert_num_queries(4):
-        recent = client.get(paths(bank)[1]).json()["recent"]
+        recent = client.get(path).json()["recent"]
     assert [row["utility"] for row in recent] == pytest.approx([0.1, 0.2, 0.3])
     assert client.get("/api/directions/").json()["results"][0]["recent"] is None
 
