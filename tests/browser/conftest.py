@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,6 +74,14 @@ def visit(site: LiveSite, browser: Browser) -> Iterator[Visit]:
     for context in contexts:
         context.close()
     assert errors == []
+
+
+def wait_until(page: Page, expression: str, seconds: float = 20) -> None:
+    """Wait for a JavaScript expression to hold. Playwright evaluates text, which the CSP forbids."""
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, f"never came true: {expression}"
+        page.wait_for_timeout(50)
 
 
 def is_fault(kind: str, text: str) -> bool:

@@ -151,6 +151,20 @@ def close(owner: Run, row: Step, candidate: Candidate, index: int, prefix: list[
         time_us=judged.candidate.median_us if judged.candidate else None,
         baseline_us=EAGER_US,
     )
+    tell(
+        owner,
+        "evaluation.done",
+        step=row.pk,
+        candidate=candidate.pk,
+        kind="first",
+        verdict=judged.verdict.value,
+        outcome=outcome,
+        message=judged.message,
+        speedup=judged.speedup,
+        speedup_low=judged.speedup_low,
+        speedup_high=judged.speedup_high,
+        time_us=judged.candidate.median_us if judged.candidate else None,
+    )
     improved = outcome == "faster"
     change = record_evidence(
         owner.bank,
@@ -222,7 +236,7 @@ def timing(median: float) -> Timing:
     return Timing(median, min(samples), max(samples), samples)
 
 
-def tell(owner: Run, kind: str, **payload: Any) -> None:
+def tell(owner: Run, kind: str, /, **payload: Any) -> None:
     events.append(owner.pk, [(kind, payload)])
 
 

@@ -110,7 +110,7 @@ export class LiveFeed {
       if (this.poller && !this.socket) this.report("polling");
     } catch (error) {
       if (error.status === 401 || error.status === 403) {
-        this.refusal = error.message;
+        this.refusal ||= error.message;
         this.stopPolling();
         this.report("refused");
       }
