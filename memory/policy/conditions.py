@@ -77,13 +77,16 @@ def explain_unmet(conditions: Sequence[Condition], facts: Facts) -> str:
     return f"Needs: {'; '.join(parts)}." if parts else ""
 
 
-def match(triggers: Sequence[Condition], facts: Facts) -> tuple[float, list[int]]:
-    """match(h, s_t) and the indices of the triggers that hold.
+def match(triggers: Sequence[Condition], facts: Facts) -> tuple[float, list[Condition], list[Condition]]:
+    """match(h, s_t) with the triggers that hold and those that do not.
 
     The share of triggers that hold, 0..1; -1 when a required one does not. Without triggers it is 0:
     nothing speaks for or against.
     """
-    held = [index for index, trigger in enumerate(triggers) if holds(trigger, facts)]
-    if any(trigger.get("required") and index not in held for index, trigger in enumerate(triggers)):
-        return -1.0, held
-    return (len(held) / len(triggers) if triggers else 0.0), held
+    held: list[Condition] = []
+    unheld: list[Condition] = []
+    for trigger in triggers:
+        (held if holds(trigger, facts) else unheld).append(trigger)
+    if any(trigger.get("required") for trigger in unheld):
+        return -1.0, held, unheld
+    return (len(held) / len(triggers) if triggers else 0.0), held, unheld

@@ -77,7 +77,8 @@ class DirectionScore:
     value_term: float  # beta V
     match: float
     match_term: float  # gamma match
-    matched_triggers: list[int]  # indices into the direction's triggers
+    matched_triggers: list[Condition]  # the direction's triggers that hold
+    unmatched_triggers: list[Condition]
     score: float
     n: float  # effective evidence on the direction
     tries: int
@@ -200,7 +201,7 @@ def hierarchical_scores(
         terms = _prefix_terms(direction.key, positions, edges, weights, config.n0)
         value, n, tries = posterior_mean(direction.prior, direction.totals, weights, config.n0)
         value_term = config.beta * value
-        matched, held = match(direction.triggers, facts)
+        matched, held, unheld = match(direction.triggers, facts)
         match_term = config.gamma * matched
         total = sum([term[3] for term in terms]) + value_term + match_term
         scores.append(
@@ -213,6 +214,7 @@ def hierarchical_scores(
                 matched,
                 match_term,
                 held,
+                unheld,
                 total,
                 n,
                 tries,
@@ -248,7 +250,20 @@ def flat_scores(
         total = _log_sum_exp(own, config.tau) if own else 0.0
         scores.append(
             DirectionScore(
-                direction.key, direction.title, [], 0.0, 0.0, 0.0, 0.0, [], total, 0.0, 0, available, reason
+                direction.key,
+                direction.title,
+                [],
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                [],
+                [],
+                total,
+                0.0,
+                0,
+                available,
+                reason,
             )
         )
     return scores

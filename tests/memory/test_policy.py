@@ -241,7 +241,8 @@ def test_required_trigger_outweighs_the_others():
     views = [DirectionView("a", triggers=triggers), DirectionView("b", triggers=TRIGGERS)]
     decision = select_direction(views, {}, [START], FACTS, POOLED, PolicyConfig(), random.Random(0))
     assert (decision.score_of("a").match, decision.score_of("b").match) == (-1.0, 0.5)
-    assert decision.score_of("b").matched_triggers == [0]
+    assert decision.score_of("b").matched_triggers == [TRIGGERS[0]]
+    assert decision.score_of("b").unmatched_triggers == [TRIGGERS[1]]
 
 
 @given(st.integers())
