@@ -180,8 +180,18 @@ def mark_not_inspected(operator: Operator, sentence: str) -> None:
     Operator.objects.filter(pk=operator.pk).update(status=OperatorStatus.PENDING, status_reason=sentence)
 
 
+def may_override(operator: Operator, user: Any) -> bool:
+    """A failed gate is for the owner or an administrator to override; for anybody where nobody owns it."""
+    return user.is_superuser or operator.owner_id in {None, user.pk}
+
+
 def override_gate(operator: Operator, user: Any, reason: str) -> Operator:
-    """Let runs start despite a failed gate. Raises Refused unless a gate blocks and a reason is given."""
+    """Let runs start despite a failed gate.
+
+    Raises Refused unless a gate blocks, a reason is given, and the operator is ``user``'s to decide on.
+    """
+    if not may_override(operator, user):
+        raise Refused("Only the operator's owner or an administrator overrides a failed gate.")
     if not reason.strip():
         raise Refused("An override needs a reason; it is shown beside every result.")
     changed = Operator.objects.filter(pk=operator.pk, status=OperatorStatus.BLOCKED).update(

@@ -137,12 +137,15 @@ def test_the_owner_overrides_a_gate(signed_in: dict[str, Client], things: Simple
 def test_nobody_else_overrides_a_gate(
     signed_in: dict[str, Client], things: SimpleNamespace, people: dict[str, User]
 ) -> None:
-    """Another operator's account neither sees the form nor gets through it."""
+    """Another operator's account neither sees the form nor gets through it, by page or by REST."""
     block(things.operator)
     Operator.objects.filter(pk=things.operator.pk).update(owner=people["superuser"])
     path = f"/operators/{things.operator.pk}/"
     assert b"Override the gate" not in signed_in["operator"].get(path).content
     signed_in["operator"].post(path + "override/", {"reason": "Because."})
+    signed_in["operator"].post(
+        f"/api{path}override/", {"reason": "Because."}, content_type="application/json"
+    )
     things.operator.refresh_from_db()
     assert things.operator.override_reason == ""
 
