@@ -206,7 +206,7 @@ class EvaluationSession:
         self._ask_judge(judge, record, "begin", seed=record.seed)
         for index in range(max(self.policy.correctness_rounds, 2)):
             prepared = self._ask_judge(judge, record, "prepare", index=index)
-            if prepared["new_weights"]:
+            if prepared["new_weights"] or index == 0:  # `bind` ran it before the weights were in place
                 runner.ask("prepare", "The plan's prepare", record.left(self.limits.bind_s))
             self._run(runner, record)
             self._verify(judge, record, f"round {index + 1}")

@@ -132,6 +132,7 @@ class DeviceBackend(ABC):
     """
 
     kind: str
+    library_tf32: bool = False  # set before `executor`: may library calls round fp32 operands to TF32
 
     @abstractmethod
     def open(self) -> None:

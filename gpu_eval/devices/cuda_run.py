@@ -111,6 +111,7 @@ class CudaExecutor(Executor):
             elif isinstance(step, Copy):
                 calls += self._copy(step)
             elif isinstance(step, LibraryCall):
+                torch_library.set_tf32(self.backend.library_tf32)
                 calls.append(torch_library.prepared_call(step, self.tensor))
             elif isinstance(step, Allocate) and step.zero and step.spec.nbytes:
                 calls.append(self._zero(step))

@@ -78,6 +78,7 @@ class OpenCLExecutor(Executor):
             elif isinstance(step, Copy):
                 calls.append(self._after_queue(self._copy(step)))
             elif isinstance(step, LibraryCall):
+                torch_library.set_tf32(self.backend.library_tf32)
                 calls.append(self._after_queue(torch_library.prepared_call(step, self.tensor)))
             elif isinstance(step, Allocate) and step.zero:
                 calls.append(self._after_queue(self._zero(step)))

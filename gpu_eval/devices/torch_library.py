@@ -59,6 +59,14 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tenso
     return tuple(_spec(op, result) for result in results)
 
 
+def set_tf32(allow: bool) -> None:
+    """Whether torch may round fp32 operands to TF32 in matrix products and convolutions."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = allow
+    torch.backends.cudnn.allow_tf32 = allow
+
+
 def prepared_call(step: LibraryCall, tensor: Callable[[SlotView], Any]) -> Callable[[], None]:
     """A closure that runs ``step`` over the tensors ``tensor(view)`` gives, and leaves the results in its
     outs.

@@ -1,4 +1,7 @@
-"""What can be read off kernel source without a compiler: kernel names and includes that reach outside."""
+"""What can be read off kernel source without a compiler: kernel names and includes that reach outside.
+
+Every scan here is linear in the source, whatever the source holds.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from dataclasses import dataclass
 
 from gpu_eval.plans.errors import PlanError
 
-_NOISE = re.compile(
-    r"//[^\n]*"  # comments go first in C, quotes inside them mean nothing
-    r"|/\*.*?\*/"
-    r'|R"(?P<delimiter>[^()\\\s]{0,16})\((?:.*?)\)(?P=delimiter)"'
-    r'|"(?:\\.|[^"\\\n])*"'
-    r"|'(?:\\.|[^'\\\n])*'",
-    re.DOTALL,
-)
+MAX_KERNELS = 256
+_SIGNATURE_CHARS = 2000  # how far a name may stand behind its qualifier
+
+_OPENING = re.compile(r'//|/\*|R"|"|\'')
+_RAW_DELIMITER = re.compile(r'R"([^()\\\s"]{0,16})\(')
+_QUOTED = {
+    '"': re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL),
+    "'": re.compile(r"'(?:\\.|[^'\\\n])*'?", re.DOTALL),
+}
 _QUALIFIER = {"cuda": re.compile(r"\b__global__\b"), "opencl": re.compile(r"\b(?:__kernel|kernel)\b")}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 # Words before a kernel's name that carry an argument list of their own.
@@ -28,8 +32,11 @@ _ATTRIBUTES = {
     "alignas",
     "decltype",
 }
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include|include_next|import|embed)\b[ \t]*(.*)$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(include_next|include|import|embed)\b[ \t]*(.*)")
+_DEFINE = re.compile(r"[ \t]*#[ \t]*define\b")
+_MAKES_KERNELS = re.compile(r"__global__|__kernel|##")
 _TARGET = re.compile(r'["<]([^">\n]*)')
+_SPLICE = re.compile(r"(?:\\|\?\?/)[ \t]*\n")
 
 
 @dataclass(frozen=True)
@@ -50,19 +57,21 @@ def plain_name(name: str) -> str:
 
 
 def kernel_names(source: str, language: str) -> KernelNames:
-    """Names of the functions marked ``__global__`` (cuda) or ``__kernel`` (opencl), templates by their plain
-    name.
+    """Names of the functions marked ``__global__`` (cuda) or ``__kernel`` (opencl).
+
+    Templates go by their plain name. A source with more than `MAX_KERNELS` marks is not complete.
     """
-    code = without_noise(source)
+    code = blanked(source, strings=True)
     names: list[str] = []
-    for qualifier in _QUALIFIER[language].finditer(code):
-        name = _name_after(code, qualifier.end())
+    complete = not _macros_make_kernels(code)
+    for count, qualifier in enumerate(_QUALIFIER[language].finditer(code)):
+        if count >= MAX_KERNELS:
+            complete = False
+            break
+        name = _name_in(code[qualifier.end() : qualifier.end() + _SIGNATURE_CHARS])
         if name and name not in names:
             names.append(name)
-    made_by_macro = re.search(
-        r"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\n)*[^\n]*(?:__global__|__kernel|##)", code, re.MULTILINE
-    )
-    return KernelNames(tuple(names), made_by_macro is None)
+    return KernelNames(tuple(names), complete)
 
 
 def check_includes(source: str, line: int, filename: str) -> None:
@@ -70,55 +79,89 @@ def check_includes(source: str, line: int, filename: str) -> None:
 
     ``line`` is the plan's line on which the source begins. Raises PlanError.
     """
-    spliced = re.sub(r"(\\|\?\?/)[ \t]*\n", "", source)
-    plain = spliced.replace("??=", "#").replace("%:", "#")
-    for found in _INCLUDE.finditer(_without_comments(plain)):
-        place = line + plain.count("\n", 0, min(found.start(), len(plain)))
-        word, rest = found.group(1), found.group(2).strip()
-        if word == "embed":
-            raise PlanError("kernels may not embed files (#embed)", place, 1, filename)
-        target = _TARGET.match(rest)
-        path = target.group(1).strip() if target else ""
-        if not target:
-            raise PlanError("an #include names its header directly, in <...>", place, 1, filename)
-        if path.startswith(("/", "\\", "~")) or ".." in path or ":" in path:
-            raise PlanError(
-                f"#include of {path!r} is not allowed: only the toolkit's own headers", place, 1, filename
-            )
-    incbin = re.search(r"\.incbin\b", plain)
-    if incbin:
-        raise PlanError(
-            "kernels may not read files (.incbin)", line + plain.count("\n", 0, incbin.start()), 1, filename
-        )
+    plain = _SPLICE.sub("", source).replace("??=", "#").replace("%:", "#")
+    for number, text in enumerate(blanked(plain, strings=False).split("\n")):
+        if "#" in text:
+            problem = _directive_problem(text)
+            if problem:
+                raise PlanError(problem, line + number, 1, filename)
+    if ".incbin" in plain:
+        before = plain[: plain.index(".incbin")].count("\n")
+        raise PlanError("kernels may not read files (.incbin)", line + before, 1, filename)
 
 
-def without_noise(source: str) -> str:
-    """The source with comments and string literals blanked, line numbers kept."""
-    return _NOISE.sub(lambda found: " " + "\n" * found.group().count("\n"), source)
+def _directive_problem(text: str) -> str:
+    """What is wrong with a line's preprocessor directive, or nothing."""
+    found = _DIRECTIVE.match(text)
+    if not found:
+        return ""
+    if found.group(1) == "embed":
+        return "kernels may not embed files (#embed)"
+    target = _TARGET.match(found.group(2))
+    if not target:
+        return "an #include names its header directly, in <...>"
+    path = target.group(1).strip()
+    if path.startswith(("/", "\\", "~")) or ".." in path or ":" in path:
+        return f"#include of {path[:80]!r} is not allowed: only the toolkit's own headers"
+    return ""
 
 
-def _without_comments(source: str) -> str:
-    def blank(found: re.Match[str]) -> str:
-        text = found.group()
-        return " " + "\n" * text.count("\n") if text.startswith("/") else text
+def blanked(source: str, *, strings: bool) -> str:
+    """The source with comments, and string literals where ``strings`` says so, replaced by a space.
 
-    return _NOISE.sub(blank, source)
+    Line numbers stay.
+    """
+    parts: list[str] = []
+    position = 0
+    while True:
+        found = _OPENING.search(source, position)
+        if not found:
+            parts.append(source[position:])
+            return "".join(parts)
+        end = _end_of(source, found.start(), found.group())
+        parts.append(source[position : found.start()])
+        body = source[found.start() : end]
+        comment = found.group() in ("//", "/*")
+        parts.append(" " + "\n" * body.count("\n") if comment or strings else body)
+        position = end
 
 
-def _name_after(code: str, position: int) -> str | None:
-    """The identifier right before the parameter list of the function that starts at ``position``."""
+def _end_of(source: str, start: int, opening: str) -> int:
+    """The index after the comment or literal; one that never ends takes the rest."""
+    if opening in _QUOTED:
+        found = _QUOTED[opening].match(source, start)
+        assert found is not None
+        return found.end()
+    closing = {"//": "\n", "/*": "*/"}.get(opening)
+    if closing is None:
+        delimiter = _RAW_DELIMITER.match(source, start)
+        if not delimiter:
+            return start + 1  # an identifier that ends in R before an ordinary string
+        closing = ")" + delimiter.group(1) + '"'
+    end = source.find(closing, start + len(opening))
+    if end < 0:
+        return len(source)
+    return end if opening == "//" else end + len(closing)
+
+
+def _macros_make_kernels(code: str) -> bool:
+    lines = _SPLICE.sub(" ", code).split("\n")
+    return any(_DEFINE.match(line) and _MAKES_KERNELS.search(line) for line in lines)
+
+
+def _name_in(code: str) -> str | None:
+    """The identifier right before the first parameter list of ``code``, which begins behind a qualifier."""
+    position = 0
     last: str | None = None
     while position < len(code):
-        char = code[position]
         word = _IDENTIFIER.match(code, position)
         if word:
             last, position = word.group(), word.end()
-        elif char == "(":
-            if last in _ATTRIBUTES:
-                position, last = _after_parentheses(code, position), None
-                continue
-            return last
-        elif char in ";{}=":
+        elif code[position] == "(":
+            if last not in _ATTRIBUTES:
+                return last
+            position, last = _after_parentheses(code, position), None
+        elif code[position] in ";{}=":
             return None
         else:
             position += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_eval.plans import PlanError, parse_plan
-from gpu_eval.plans.kernels import kernel_names
+from gpu_eval.plans.kernels import check_includes, kernel_names
 from tests.plans.helpers import plan_text
 
 NAMES = {
@@ -35,6 +35,9 @@ NAMES = {
         "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void k(int n) {}",
         ("k",),
     ),
+    "raw string": ("cuda", 'const char* s = R"x(__global__ void no() " )x"; __global__ void k() {}', ("k",)),
+    "identifier before a string": ("cuda", 'FORR"a" __global__ void k() {}', ("k",)),
+    "unended comment": ("cuda", "__global__ void k() {} /* __global__ void no() {}", ("k",)),
     "none": ("cuda", "__device__ float f(float x) { return x; }", ()),
 }
 
@@ -81,6 +84,25 @@ def test_sources_that_read_files_are_refused(source: str, language: str) -> None
     with pytest.raises(PlanError) as caught:
         parse_plan(plan_text("return x", kernels=f"int a;\n{source}\n", language=language))
     assert caught.value.line >= 4
+
+
+BOMBS = {
+    "comment openings": "/*" * 190_000,
+    "quote openings": "\\'" * 190_000,
+    "raw openings": 'R"x(' * 90_000,
+    "qualifiers": "__global__ " * 30_000,
+    "attributes": "__global__ __attribute__(" * 15_000,
+    "defines": "#define x \\\n" * 30_000,
+    "includes": "#include <a>\n" * 28_000,
+    "backslashes": "\\" * 380_000,
+}
+
+
+@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS.keys())
+def test_scans_stay_linear(source: str) -> None:
+    """A source made to stall a text search is read as quickly as any other."""
+    kernel_names(source, "cuda")
+    check_includes(source, 1, "plan")
 
 
 def test_toolkit_headers_are_accepted() -> None:
