@@ -105,8 +105,8 @@ def test_other_language_is_rejected(session: EvaluationSession, device: str) -> 
 
 def test_endless_loop_times_out(session: EvaluationSession, device: str) -> None:
     """Protects the worker: the deadline ends the runner, and the next candidate is judged as usual."""
-    body = "volatile int go = 1; while (go) { } y[i] = 0.0f;"
-    evaluation = session.evaluate(plan(device, body))
+    body = "volatile @global float *p = x; while (p[i] >= 0.0f) { } y[i] = 0.0f;"
+    evaluation = session.evaluate(plan(device, body), seed=5)
     assert evaluation.verdict is Verdict.TIMEOUT
     assert session.evaluate(plan(device, HONEST)).verdict is Verdict.CORRECT
 
