@@ -1,0 +1,1 @@
+"""Kernel text for both languages."""

@@ -1,0 +1,199 @@
+"""Running results of reductions: how one starts, takes in a value, merges with another and ends.
+
+Formulas: online softmax is Milakov and Gimelshein 2018; the merge of means and squared deviations is Chan, Golub and
+LeVeque 1979; the update is Welford 1962. Every one hands NaN on as torch does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optimizer.recipes.emit.code import BIT_OR, PRODUCT, SUM, Code, Expr, Names, number
+from optimizer.recipes.emit.dialect import Dialect
+from optimizer.recipes.ir import Node, Program
+
+LOWEST = "-3.4028234663852886e38f"  # finite, so that a row of -inf never computes inf - inf
+
+
+@dataclass(frozen=True)
+class State:
+    """The variables of one running reduction. ``names`` in the order of `COMPONENTS`."""
+
+    node: Node
+    names: tuple[str, ...]
+
+    def indexed(self, index: str) -> State:
+        return State(self.node, tuple(f"{name}[{index}]" for name in self.names))
+
+
+COMPONENTS: dict[str, tuple[str, ...]] = {
+    "sum": ("",), "prod": ("",), "max": ("",), "min": ("",), "online_softmax": ("max", "sum"),
+    "moments": ("sum", "squares"), "welford": ("mean", "squares", "count"),
+}  # fmt: skip
+
+
+class States:
+    """Writes the C of running reductions."""
+
+    def __init__(self, program: Program, dialect: Dialect, names: Names, fast: bool) -> None:
+        self.program = program
+        self.dialect = dialect
+        self.names = names
+        self.exp = (
+            "__expf" if fast and dialect.name == "cuda" else ("expf" if dialect.name == "cuda" else "exp")
+        )
+
+    def new(self, node: Node, wish: str, suffix: str = "") -> State:
+        parts = COMPONENTS[node.op]
+        return State(
+            node, tuple(self.names.new(f"{wish}{'_' + part if part else ''}{suffix}") for part in parts)
+        )
+
+    def initial(self, node: Node) -> tuple[str, ...]:
+        zero = number(0, node.dtype)
+        if node.op in ("max", "min") and not node.dtype.startswith("float"):
+            low, high = {"int32": ("(-2147483647 - 1)", "2147483647")}.get(
+                node.dtype, ("(-9223372036854775807L - 1)", "9223372036854775807L")
+            )
+            return (low if node.op == "max" else high,)
+        return {
+            "sum": (zero,), "prod": (number(1, node.dtype),), "max": ("-INFINITY",), "min": ("INFINITY",),
+            "online_softmax": (LOWEST, zero), "moments": (zero, zero), "welford": (zero, zero, zero),
+        }[node.op]  # fmt: skip
+
+    def type_of(self, node: Node, width: int) -> str:
+        return self.dialect.type_of(node.dtype, width)
+
+    def declare(self, code: Code, state: State, width: int) -> None:
+        kind = self.type_of(state.node, width)
+        for name, value in zip(state.names, self.initial(state.node), strict=True):
+            start = value if width == 1 else f"({kind})({value})"
+            code.add(f"{kind} {name} = {start};")
+
+    def declare_array(self, code: Code, state: State, count: int, width: int) -> None:
+        """``count`` accumulators; ``state`` holds the arrays' names."""
+        kind = self.type_of(state.node, width)
+        for name, value in zip(state.names, self.initial(state.node), strict=True):
+            start = value if width == 1 else f"({kind})({value})"
+            code.add(f"{kind} {name}[{count}] = {{{', '.join([start] * count)}}};")
+
+    # taking in a value
+
+    def update(self, code: Code, state: State, value: Expr, width: int, shift: str = "") -> None:
+        """Take in one value (CUDA) or a vector of values (OpenCL). ``shift``: the row's shift, for moments."""
+        kind = state.node.op
+        names = state.names
+        if kind == "sum":
+            code.add(f"{names[0]} += {value.text};")
+        elif kind == "prod":
+            code.add(f"{names[0]} *= {value.at(PRODUCT + 1)};")
+        elif kind in ("max", "min"):
+            self._extreme(
+                code, names[0], self._variable(code, value, state.node.dtype, width), kind, state, width
+            )
+        elif kind == "online_softmax":
+            self._online(code, names, self._variable(code, value, "float32", width), width)
+        elif kind == "moments":
+            name = self.names.new("shifted")
+            code.add(f"const {self.type_of(state.node, width)} {name} = {value.at(SUM)} - {shift};")
+            code.add(f"{names[0]} += {name};")
+            code.add(f"{names[1]} += {name} * {name};")
+        else:
+            self._welford(code, state, value, width)
+
+    def _variable(self, code: Code, value: Expr, dtype: str, width: int) -> str:
+        if value.text.replace("_", "").isalnum() and not value.uniform:
+            return value.text
+        name = self.names.new("value")
+        text = self.dialect.splat(value, dtype, width)
+        code.add(f"const {self.dialect.type_of(dtype, width)} {name} = {text};")
+        return name
+
+    def _extreme(self, code: Code, running: str, value: str, kind: str, state: State, width: int) -> None:
+        sign = ">" if kind == "max" else "<"
+        if state.node.dtype.startswith("float"):
+            test = f"({value} {sign} {running}) | ({value} != {value})"
+        else:
+            test = f"{value} {sign} {running}"
+        code.add(f"{running} = {test} ? {value} : {running};")
+
+    def _online(self, code: Code, names: Sequence[str], value: str, width: int) -> None:
+        peak = self.names.new("new_max")
+        kind = self.dialect.type_of("float32", width)
+        code.add(
+            f"const {kind} {peak} = ({value} > {names[0]}) | ({value} != {value}) ? {value} : {names[0]};"
+        )
+        code.add(f"{names[1]} = {names[1]} * {self.exp}({names[0]} - {peak}) + {self.exp}({value} - {peak});")
+        code.add(f"{names[0]} = {peak};")
+
+    def _welford(self, code: Code, state: State, value: Expr, width: int) -> None:
+        mean, squares, count = state.names
+        delta = self.names.new("delta")
+        kind = self.type_of(state.node, width)
+        code.add(f"{count} += {number(1, state.node.dtype)};")
+        name = self._variable(code, value, state.node.dtype, width)
+        code.add(f"const {kind} {delta} = {name} - {mean};")
+        code.add(f"{mean} += {delta} / {count};")
+        code.add(f"{squares} += {delta} * ({name} - {mean});")
+
+    # merging
+
+    def merge(
+        self, code: Code, into: Sequence[str], other: Sequence[str], node: Node, width: int = 1
+    ) -> None:
+        """``into`` takes in ``other``; both are C expressions of the state's components."""
+        kind = node.op
+        if kind in ("sum", "moments"):
+            for mine, theirs in zip(into, other, strict=True):
+                code.add(f"{mine} += {theirs};")
+        elif kind == "prod":
+            code.add(f"{into[0]} *= {other[0]};")
+        elif kind in ("max", "min"):
+            self._extreme(code, into[0], other[0], kind, State(node, tuple(into)), width)
+        elif kind == "online_softmax":
+            peak = self.names.new("both_max")
+            code.add(
+                f"const {self.dialect.type_of('float32', width)} {peak} = "
+                f"({other[0]} > {into[0]}) | ({other[0]} != {other[0]}) ? {other[0]} : {into[0]};"
+            )
+            code.add(
+                f"{into[1]} = {into[1]} * {self.exp}({into[0]} - {peak}) + "
+                f"{other[1]} * {self.exp}({other[0]} - {peak});"
+            )
+            code.add(f"{into[0]} = {peak};")
+        else:
+            self._merge_welford(code, into, other, node)
+
+    def _merge_welford(self, code: Code, into: Sequence[str], other: Sequence[str], node: Node) -> None:
+        kind = self.dialect.types[node.dtype]
+        total, delta, share = (self.names.new(name) for name in ("both_count", "mean_gap", "share"))
+        zero, one = number(0, node.dtype), number(1, node.dtype)
+        code.add(f"const {kind} {total} = {into[2]} + {other[2]};")
+        code.add(f"const {kind} {delta} = {other[0]} - {into[0]};")
+        code.add(f"const {kind} {share} = {other[2]} / ({total} > {zero} ? {total} : {one});")
+        code.add(f"{into[0]} += {delta} * {share};")
+        code.add(f"{into[1]} += {other[1]} + {delta} * {delta} * {into[2]} * {share};")
+        code.add(f"{into[2]} = {total};")
+
+    # results
+
+    def results(self, state: State, count: str, shift: str = "") -> list[str]:
+        """The row values that a finished state stands for: one, or one for each part. ``count``: the row length."""
+        names, dtype = state.names, state.node.dtype
+        if state.node.op == "online_softmax":
+            peak = f"{names[1]} == 0.0f ? -INFINITY : {names[0]}"
+            total = f"{names[0]} == INFINITY ? INFINITY : {names[1]}" if state.node.value else names[1]
+            return [peak, total]
+        cast = f"({self.dialect.types[dtype]}){count}"
+        if state.node.op == "moments":
+            gap = f"{names[1]} - {names[0]} * {names[0]} / {cast}"
+            zero = number(0, dtype)
+            return [f"{names[0]} + {cast} * {shift}", f"{gap} < {zero} ? {zero} : {gap}"]
+        if state.node.op == "welford":
+            return [f"{names[0]} * {cast}", names[1]]
+        return [names[0]]
+
+
+def extreme_strength() -> int:
+    return BIT_OR
