@@ -53,7 +53,7 @@ export class MemoryCanvas {
       this.handlers.onSelect({ kind: target.data("kind"), id: target.data("kind") === "direction" ? target.id() : target.data("row") }),
     );
     this.cy.on("tap", ({ target }) => target === this.cy && this.handlers.onSelect(null));
-    this.cy.on("dbltap", "node[kind = 'direction']", ({ target }) => this.toggle(target.id()));
+    this.cy.on("dbltap", "node[kind = 'direction']", ({ target }) => this.unfold(target.id()));
     this.cy.on("dragfree", "node[kind = 'direction']", ({ target }) => this.moved(target));
     this.cy.on("mouseover", "node, edge", ({ target }) => this.focusOn(target));
     this.cy.on("mouseout", "node, edge", () => this.cy.elements().removeClass("dimmed"));
@@ -75,6 +75,12 @@ export class MemoryCanvas {
     this.handlers.onMove?.(row, place);
   }
 
+  /** Show a direction's strategies and bring them into view, or fold them away. */
+  unfold(key) {
+    this.toggle(key);
+    if (this.expanded.has(key)) this.frame(key);
+  }
+
   toggle(key, open = !this.expanded.has(key)) {
     if (open) this.expanded.add(key);
     else this.expanded.delete(key);
@@ -84,6 +90,12 @@ export class MemoryCanvas {
     });
   }
 
+  /** Bring a direction and its strategies into view. */
+  frame(key) {
+    const shown = this.cy.nodes(`[parentKey = '${key}']`).union(this.cy.getElementById(key));
+    if (shown.length > 1) this.cy.fit(shown, 70);
+  }
+
   toggleAll(open) {
     for (const key of this.model.directions.keys()) this.toggle(key, open);
   }
@@ -91,7 +103,7 @@ export class MemoryCanvas {
   /** Put the strategies of `key` around it, adding those that are missing. */
   spread(key) {
     const rows = this.model.strategiesOf(key);
-    const places = fan(this.cy.getElementById(key).position(), rows.length);
+    const places = fan(this.cy.getElementById(key).position(), rows.length, this.model.directions.size);
     rows.forEach((row, position) => {
       const data = { ...strategyData(row), parentKey: key };
       const known = this.cy.getElementById(data.id);

@@ -36,7 +36,7 @@ class MemoryPage {
       select: (selection) => this.select(selection),
       edit: (part) => this.edit(part),
       create: (kind, part) => this.create(kind, part),
-      expand: (key) => this.canvas.toggle(key),
+      expand: (key) => this.canvas.unfold(key),
       query: () => this.contextQuery(),
     });
     this.canvas = new MemoryCanvas(host, this.model, {

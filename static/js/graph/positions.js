@@ -4,6 +4,8 @@
  */
 
 export const START = "START";
+const ROW_GAP = 76; // between rows of strategies
+const LABEL_WIDTH = 120;
 const SHAPE = { width: 720, height: 560 };
 
 /** Map of key -> {x, y}: stored positions where a node has them, an ellipse in order of keys for the others. */
@@ -37,15 +39,23 @@ export function fittedPositions(places, { width, height, marginX = 56, marginY =
   );
 }
 
-/** Where the strategies of a direction fan out, away from the centre of the picture. */
-export function fan(centre, count) {
+/**
+ * Where the strategies of the direction at `centre` stand: in rows behind it, seen from START, within the slice of
+ * the circle that each of `slices` directions has to itself, so that unfolding all of them overlaps nothing.
+ */
+export function fan(centre, count, slices) {
+  const slice = (2 * Math.PI) / Math.max(4, slices);
   const outward = Math.atan2(centre.y, centre.x || 0.001);
-  const spread = Math.min(Math.PI * 1.5, 0.42 * Math.max(1, count - 1));
-  return Array.from({ length: count }, (_, position) => {
-    const angle = outward + (count === 1 ? 0 : (position / (count - 1) - 0.5) * spread);
-    const reach = 118 + (position % 2) * 46;
-    return { x: centre.x + Math.cos(angle) * reach, y: centre.y + Math.sin(angle) * reach };
-  });
+  const places = [];
+  for (let radius = Math.hypot(centre.x, centre.y) + ROW_GAP; places.length < count; radius += ROW_GAP) {
+    const fits = Math.max(1, Math.floor((slice * radius) / LABEL_WIDTH));
+    const inRow = Math.min(fits, count - places.length);
+    for (let position = 0; position < inRow; position += 1) {
+      const angle = outward + (position - (inRow - 1) / 2) * (slice / fits);
+      places.push({ x: Math.cos(angle) * radius, y: Math.sin(angle) * radius });
+    }
+  }
+  return places;
 }
 
 function onEllipse(count) {

@@ -70,7 +70,7 @@ export function styleSheet({ compact = false } = {}) {
       selector: "node.start",
       style: { shape: "round-rectangle", width: 38, height: 16, "background-color": muted, color: ground, "text-valign": "center", "text-margin-y": 0, "text-background-opacity": 0, "font-size": compact ? 9 : 11 },
     },
-    { selector: "node.strategy", style: { shape: "round-rectangle", "font-size": 10, "text-max-width": 110 } },
+    { selector: "node.strategy", style: { shape: "round-rectangle", "font-size": 11, "text-max-width": 118, "min-zoomed-font-size": 7 } },
     { selector: "node.retired", style: { opacity: 0.45, "border-style": "dashed", "border-color": muted } },
     {
       selector: "edge",
@@ -108,6 +108,7 @@ export function styleSheet({ compact = false } = {}) {
         "text-background-padding": 2,
         "text-background-shape": "roundrectangle",
         "z-index": 10,
+        "z-index-compare": "manual",
       },
     },
     { selector: "node.visited", style: { "border-width": 2, "border-color": accent } },

@@ -2,6 +2,7 @@
 
 import { el, icon, notice } from "../shared/dom.js";
 import { evidenceCount, percent, signed, words } from "../shared/figures.js";
+import { conditionText } from "../graph/conditions.js";
 import { stepDetail } from "./detail.js";
 import { Pane } from "./pane.js";
 
@@ -117,18 +118,20 @@ export class WhyPane {
       ),
       termRow(
         "match",
-        [el("span", {}, `${score.matched_triggers?.length ?? 0} triggers hold`)],
+        [el("span", {}, triggersHeld(score))],
         `${config.gamma ?? ""} × ${(score.match ?? 0).toFixed(2)}`,
         score.match_term,
       ),
     );
-    const matched = (score.matched_triggers ?? []).map(triggerText).filter(Boolean);
+    const held = (score.matched_triggers ?? []).map(conditionText);
+    const failed = (score.unmatched_triggers ?? []).map(conditionText);
     return el(
       "div",
       {},
       score.available === false ? el("p", { class: "why-unavailable" }, score.unavailable_reason || "Not available.") : null,
       el("table", { class: "why-table" }, el("caption", { class: "visually-hidden" }, `Terms of ${score.title}`), el("tbody", {}, ...rows)),
-      matched.length ? el("p", { class: "why-triggers muted" }, "Holds: ", matched.join("; ")) : null,
+      held.length ? el("p", { class: "why-triggers muted" }, `Holds: ${held.join("; ")}.`) : null,
+      failed.length ? el("p", { class: "why-triggers muted" }, `Does not hold: ${failed.join("; ")}.`) : null,
     );
   }
 
@@ -212,24 +215,13 @@ function termRow(name, label, formula, value) {
   );
 }
 
+function triggersHeld({ matched_triggers: held = [], unmatched_triggers: failed = [] }) {
+  const all = held.length + failed.length;
+  return all ? `${held.length} of ${all} triggers hold` : "no triggers";
+}
+
 function evidenceLink(href, n) {
   return el("a", { href, class: "evidence-link", title: "Open the evidence in the memory" }, `n=${evidenceCount(n)}`);
-}
-
-function triggerText(trigger) {
-  if (typeof trigger === "string") return trigger;
-  if (typeof trigger !== "object" || trigger === null) return "";
-  return conditionText(trigger);
-}
-
-/** {"fact": "bottleneck", "op": "in", "value": ["memory"]} as "bottleneck is memory". */
-export function conditionText({ fact, op, value }) {
-  const name = String(fact).replaceAll("_", " ");
-  const shown = [value].flat().join(" or ");
-  return (
-    { in: `${name} is ${shown}`, eq: `${name} is ${shown}`, ge: `${name} ≥ ${shown}`, le: `${name} ≤ ${shown}`, true: name, false: `not ${name}` }[op] ??
-    `${name} ${op} ${shown}`
-  );
 }
 
 /** "28 %, +0.31, n=4": its probability, posterior utility and evidence. */
