@@ -174,6 +174,6 @@ LOGGING = {
     "filters": {"redact": {"()": "htam_site.logs.RedactSecrets"}},
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
-    "loggers": {"daphne": {"level": "WARNING"}},
+    "loggers": {"daphne": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.text("HTAM_LOG_LEVEL", "INFO")},
 }

@@ -66,27 +66,26 @@ def device_panel(stored: HealthReport) -> dict[str, Any]:
     }
 
 
+FLOOR_HINT = "No kernel can be faster: bytes over bandwidth, FLOPs over rate"
+
+
 def time_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
     """Eager, torch.compile and the floor, each with its width as a part of the longest."""
-    rows = [
-        ("PyTorch eager", report.get("eager_us"), ""),
-        ("torch.compile", report.get("compile_us"), report.get("compile_note") or ""),
-        (
-            "Roofline floor",
-            report.get("floor_us"),
-            "No kernel can be faster: bytes over bandwidth, FLOPs over rate",
-        ),
-    ]
-    longest = max((value for _, value, _ in rows if value), default=None)
+    eager, compiled, floor = (report.get(name) for name in ("eager_us", "compile_us", "floor_us"))
+    longest = max((value for value in (eager, compiled, floor) if value), default=None)
     return [
-        {
-            "label": label,
-            "text": figures.duration_us(value),
-            "note": note,
-            "percent": max(1, round(100 * value / longest)) if value and longest else 0,
-        }
-        for label, value, note in rows
+        time_row("PyTorch eager", eager, longest),
+        time_row("torch.compile", compiled, longest, missing=report.get("compile_note") or figures.DASH),
+        time_row("Roofline floor", floor, longest, hint=FLOOR_HINT),
     ]
+
+
+def time_row(
+    label: str, value: float | None, longest: float | None, *, missing: str = figures.DASH, hint: str = ""
+) -> dict[str, Any]:
+    percent = max(1, round(100 * value / longest)) if value and longest else 0
+    text = figures.duration_us(value) if value else missing
+    return {"label": label, "text": text, "hint": hint, "percent": percent}
 
 
 def fact_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
