@@ -79,6 +79,10 @@ def unbind(b: Builder, x: Handle, dim: int = 0, *, shape: Any = None) -> list[Ha
     return [b.select(x, dim, index) for index in range(x.shape[dim])]
 
 
+def broadcast_tensors(b: Builder, tensors: list[Handle], *, shape: Sequence[int]) -> list[Handle]:
+    return [b.expand(tensor, shape) for tensor in tensors]
+
+
 VIEWS: dict[str, Entry] = {
     "view": reshape, "reshape": reshape, "_unsafe_view": reshape, "flatten": reshape, "unflatten": reshape,
     "unsqueeze": reshape, "squeeze": reshape, "expand": expand, "expand_as": expand, "broadcast_to": expand,
@@ -86,5 +90,5 @@ VIEWS: dict[str, Entry] = {
     "narrow": narrow, "select": select,
 }  # fmt: skip
 MULTI_VIEWS: dict[str, Entry] = {
-    "split": split, "split_with_sizes": split, "chunk": chunk, "unbind": unbind,
+    "split": split, "split_with_sizes": split, "chunk": chunk, "unbind": unbind, "broadcast_tensors": broadcast_tensors,
 }  # fmt: skip

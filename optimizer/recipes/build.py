@@ -157,9 +157,9 @@ class _Reader:
         kwargs = {name: self._argument(item) for name, item in node["kwargs"].items()}
         if namespace != "aten":
             raise self.builder.refuse("is not a PyTorch operation of the ATen library")
-        if base in MULTI_VIEWS:
-            return MULTI_VIEWS[base](self.builder, *args, **kwargs)
         shape, dtype = _facts(node)
+        if base in MULTI_VIEWS:
+            return MULTI_VIEWS[base](self.builder, *args, **kwargs, shape=shape)
         if base in VIEWS:
             return self._checked(VIEWS[base](self.builder, *args, **kwargs, shape=shape), shape)
         if base == "dropout" and len(args) > 2 and args[2] is False:

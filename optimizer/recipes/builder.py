@@ -48,6 +48,7 @@ class Builder:
         self._name: list[str] = []
         self._node_dims: dict[int, tuple[int | None, ...]] = {}
         self._reduced: dict[int, tuple[int, ...]] = {}
+        self._loads: dict[Strided, Handle] = {}
 
     def refuse(self, reason: str) -> Unsupported:
         return Unsupported(self.op_name or "the graph", reason)
@@ -96,10 +97,12 @@ class Builder:
         return Handle((), dtype, self._add(node, ()), (), weak=True)
 
     def loaded(self, handle: Handle) -> Handle:
-        """A node for the handle: each use of an input's view is a load with axes of its own."""
+        """A node for the handle. Every use of one view is the same load, so its axes are the same too."""
         if handle.view is None:
             return handle
         view = handle.view
+        if view in self._loads:
+            return self._loads[view]
         dims = self._fresh_dims(view.shape, view.names)
         strides = tuple(stride for stride, size in zip(view.strides, view.shape, strict=True) if size != 1)
         node = Node(
@@ -111,7 +114,8 @@ class Builder:
             offset=view.offset,
             origin=self.origin,
         )
-        return Handle(view.shape, view.dtype, self._add(node, dims), dims)
+        self._loads[view] = Handle(view.shape, view.dtype, self._add(node, dims), dims)
+        return self._loads[view]
 
     def lift(self, value: Any, dtype: str) -> Handle:
         """A handle of ``dtype`` from a handle or a number."""
@@ -300,6 +304,7 @@ class Builder:
             if stored.setdefault(handle.node, axes) != axes:  # the same values in another order
                 handle = self._op("copy", [handle], handle.dtype)
             handles.append((name, handle))
+        self._unite_reductions()
         resolved = {node_id: self._resolve(node) for node_id, node in self.nodes.items()}
         outputs = tuple(
             Output(
@@ -312,7 +317,8 @@ class Builder:
             for name, handle in handles
         )
         cols = self._columns(resolved)
-        order = merged_axes([node.axes for node in resolved.values() if node.kind != "load"] or [()])
+        computed = [node.axes for node in resolved.values() if node.kind != "load"]
+        order = merged_axes([*computed, *(node.axes for node in resolved.values())])
         program = Program(
             nodes=resolved,
             sizes={axis: self._size[axis] for axis in order},
@@ -326,6 +332,14 @@ class Builder:
             composites=dict(self.composites),
         )
         return _without_duplicates(program)
+
+    def _unite_reductions(self) -> None:
+        """Reductions of equal sizes walk the same columns, also where nothing else relates their operands."""
+        reductions = list(self._reduced.values())
+        for axes in reductions[1:]:
+            if [self._size[axis] for axis in axes] == [self._size[axis] for axis in reductions[0]]:
+                for mine, first in zip(axes, reductions[0], strict=True):
+                    self._unite(mine, first)
 
     def _result(self, name: str, handle: Handle) -> Handle:
         self.origin, self.op_name = name, "the output"
