@@ -35,5 +35,11 @@ def backend(request: pytest.FixtureRequest) -> DeviceBackend:
 
 
 @pytest.fixture
+def needs_opencl() -> None:
+    """For tests that open a backend of their own."""
+    opened("opencl")
+
+
+@pytest.fixture
 def cuda() -> DeviceBackend:
     return opened("cuda")

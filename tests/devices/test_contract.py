@@ -370,6 +370,7 @@ def forward(x, params):
         assert limits.max_memory_bytes > 2**20
 
 
+@pytest.mark.usefixtures("needs_opencl")
 def test_closing_twice_and_unopened_is_safe() -> None:
     """Clean-up code may run more than once, and after a failed start."""
     make_backend("cuda").close()
@@ -382,6 +383,7 @@ def test_closing_twice_and_unopened_is_safe() -> None:
         make_backend("hip")
 
 
+@pytest.mark.usefixtures("needs_opencl")
 def test_exchange_file_is_used_in_place(tmp_path: Path) -> None:
     """OpenCL reads inputs from, and writes outputs to, a file that another process maps: no copy."""
     backend = make_backend("opencl")
@@ -403,6 +405,7 @@ def test_exchange_file_is_used_in_place(tmp_path: Path) -> None:
         del executor, buffers, ready
 
 
+@pytest.mark.usefixtures("needs_opencl")
 def test_wrapped_memory_is_used_in_place() -> None:
     """Memory of this process is read and written where it lies."""
     with make_backend("opencl") as backend:
