@@ -18,6 +18,7 @@ from gpu_eval.devices.base import (
     Module,
     OutOfDeviceMemory,
 )
+from gpu_eval.devices.cuda_compile import compile_check
 from gpu_eval.devices.probe import probe_devices
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "LaunchError",
     "Module",
     "OutOfDeviceMemory",
+    "compile_check",
     "make_backend",
     "open_backend",
     "probe_devices",
