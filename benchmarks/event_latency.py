@@ -1,9 +1,9 @@
-"""From an event's birth in the worker to its arrival in a browser's place: five clients, real server, real worker.
+"""From an event's birth in the worker to its arrival at a client: five clients, real server, real worker.
 
     python benchmarks/event_latency.py [--clients 5] [--steps 6]
 
-Starts Daphne and a worker on a database of its own, launches a run of a sample operator, follows it with websocket
-clients and prints the median and the 95th percentile in milliseconds, as one JSON object.
+Starts Daphne and a worker on a database of its own, launches a run of a small operator, follows it with
+websocket clients and prints the median and the 95th percentile in milliseconds, as one JSON object.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 READY_SECONDS = 60
 INSPECTION_SECONDS = 180
 RUN_SECONDS = 600
+LIVE = ("queued", "running")
 
 
 def main() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from memory.policy import START
 from optimizer.models import Candidate, CandidateEvaluation, HealthReport, Run, Step
-from optimizer.recipes import schedule_facts
-from optimizer.recipes.schedule import Schedule
+from optimizer.recipes import Schedule, schedule_facts
 from optimizer.serializers import deciding_evaluation
 
 SMALL_LAUNCH_DISTANCE = 8.0  # eager time under this many empty launches: the launch dominates
@@ -51,13 +50,16 @@ def facts(
         if earlier[-1].direction:
             known["last_direction"] = earlier[-1].direction.key
     if report.graph is not None:
-        known.update(schedule_facts(report.graph, schedule_of(parent)))
+        known.update(schedule_facts(report.graph, schedule_of(run, parent)))
     known.update(measured_facts(parent))
     return {name: value for name, value in known.items() if value is not None}
 
 
-def schedule_of(parent: Candidate | None) -> Schedule | None:
-    return Schedule.from_json(parent.schedule) if parent is not None and parent.schedule else None
+def schedule_of(run: Run, parent: Candidate | None) -> Schedule | None:
+    """The schedule of a plan that recipes made ({} is the naive one); None for any other and for PyTorch."""
+    if parent is None or not (parent.schedule or run.proposer == "recipes"):
+        return None
+    return Schedule.from_json(parent.schedule)
 
 
 def measured_facts(parent: Candidate | None) -> dict[str, Any]:

@@ -20,14 +20,15 @@ from optimizer.proposers.base import (
     StrategyOption,
 )
 from optimizer.recipes import (
-    MOVES,
     NotApplicable,
     RecipeFacts,
     Schedule,
+    apply_recipe,
     coverage,
     generate_plan,
     naive_schedule,
 )
+from optimizer.recipes import repair as more_careful
 
 TEMPERATURE = 0.12  # of the softmax over the options' posterior utilities
 
@@ -52,12 +53,12 @@ class RecipeProposer(Proposer):
         return "" if covered.covered else covered.sentence
 
     def can_use(self, state: SearchState, recipe: dict[str, Any] | None) -> bool:
-        return apply_recipe(state, recipe).schedule is not None
+        return outcome_of(state, recipe).schedule is not None
 
     def choose_strategy(
         self, state: SearchState, options: Sequence[StrategyOption], rng: random.Random
     ) -> StrategyChoice:
-        outcomes = [apply_recipe(state, option.recipe) for option in options]
+        outcomes = [outcome_of(state, option.recipe) for option in options]
         usable = [
             index
             for index, (option, outcome) in enumerate(zip(options, outcomes, strict=True))
@@ -88,7 +89,7 @@ class RecipeProposer(Proposer):
         )
 
     def write(self, state: SearchState, option: StrategyOption, rng: random.Random) -> Proposal | NoProposal:
-        outcome = apply_recipe(state, option.recipe)
+        outcome = outcome_of(state, option.recipe)
         if outcome.schedule is None:
             return NoProposal(outcome.reason)
         note = f"{option.title}: {describe(option.recipe)}"
@@ -103,24 +104,24 @@ class RecipeProposer(Proposer):
         attempt: int,
         rng: random.Random,
     ) -> Proposal | NoProposal:
-        """A recipe's plan fails for good reasons only (precision, resources); a plainer schedule may still
-        hold."""
-        return NoProposal("A recipe writes one plan a strategy and has no other to offer after this failure.")
+        """The nearest schedule without what most likely broke the failed one, unless this run tried it."""
+        tried = [view.schedule for view in state.tried]
+        careful = more_careful(Schedule.from_json(failed.schedule), failure.verdict)
+        while careful is not None and careful.to_json() in tried:
+            careful = more_careful(careful, failure.verdict)
+        if careful is None:
+            return NoProposal("No more careful schedule is left to try after this failure.")
+        return generate(state, careful, f"{option.title}, repaired after {failure.verdict.replace('_', ' ')}")
 
 
-def apply_recipe(state: SearchState, recipe: dict[str, Any] | None) -> Outcome:
-    """The schedule after the move on the parent's schedule (the naive one at the start)."""
-    if not recipe or recipe.get("move") not in MOVES:
-        named = (recipe or {}).get("move")
-        return Outcome(None, f"No recipe carries out {named!r}." if named else "It names no recipe.")
+def outcome_of(state: SearchState, recipe: dict[str, Any] | None) -> Outcome:
+    """What the recipe's move makes of the parent's schedule (of the naive one at the start)."""
+    if not recipe:
+        return Outcome(None, "It names no recipe.")
     assert state.graph is not None  # refuses() holds back operators without a graph
-    before = current_schedule(state)
-    arguments = {name: value for name, value in recipe.items() if name != "move"}
-    after = MOVES[recipe["move"]](**arguments).apply(before, RecipeFacts(state.graph, state.device))
+    after = apply_recipe(recipe, current_schedule(state), RecipeFacts(state.graph, state.device))
     if isinstance(after, NotApplicable):
         return Outcome(None, after.reason)
-    if after == before and state.parent is not None:
-        return Outcome(None, "The kernel has this already.")
     if after.to_json() in [view.schedule for view in state.tried]:
         return Outcome(None, "This run tried the same schedule before.")
     return Outcome(after)

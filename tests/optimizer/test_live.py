@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +13,7 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
+from django.db import connections
 
 from htam_site.asgi import application
 from optimizer.live import consumers, feed
@@ -73,6 +74,13 @@ class Page:
             data = json.loads(message["text"])
             if data["type"] == "refused":
                 self.reason = data["reason"]
+
+
+@pytest.fixture(autouse=True)
+async def no_open_connections() -> AsyncIterator[None]:
+    """The thread that serves sockets keeps its database connection, which would hold the test database."""
+    yield
+    await database_sync_to_async(connections.close_all)()
 
 
 @pytest.fixture
