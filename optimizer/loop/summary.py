@@ -56,8 +56,11 @@ def facts(
 
 
 def schedule_of(run: Run, parent: Candidate | None) -> Schedule | None:
-    """The schedule of a plan that recipes made ({} is the naive one); None for any other and for PyTorch."""
-    if parent is None or not (parent.schedule or run.proposer == "recipes"):
+    """The schedule of a plan that recipes made ({} is the naive one); None for any other plan. PyTorch itself
+    runs a kernel for each operation, as the naive schedule does."""
+    if parent is None:
+        return Schedule()
+    if not (parent.schedule or run.proposer == "recipes"):
         return None
     return Schedule.from_json(parent.schedule)
 
