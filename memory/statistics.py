@@ -32,19 +32,22 @@ def add_to_totals(evidence: Evidence) -> None:
         subject_id = getattr(evidence, f"{subject}_id")
         if subject_id is None:
             continue
-        totals, _ = EvidenceTotals.objects.get_or_create(
-            **{f"{subject}_id": subject_id},
-            **{name: getattr(evidence, name) for name in BUCKET},
-            defaults={"bank_id": evidence.bank_id},
-        )
-        EvidenceTotals.objects.filter(pk=totals.pk).update(
-            tries=F("tries") + 1,
-            compiled=F("compiled") + int(evidence.compiled),
-            correct=F("correct") + int(evidence.correct),
-            improved=F("improved") + int(evidence.improved),
-            utility_sum=F("utility_sum") + evidence.utility,
-            utility_square_sum=F("utility_square_sum") + evidence.utility**2,
-        )
+        place = {f"{subject}_id": subject_id, **{name: getattr(evidence, name) for name in BUCKET}}
+        if not _add_to_bucket(evidence, place):
+            EvidenceTotals.objects.get_or_create(**place, defaults={"bank_id": evidence.bank_id})
+            _add_to_bucket(evidence, place)
+
+
+def _add_to_bucket(evidence: Evidence, place: dict[str, Any]) -> int:
+    """Add in the database, so that workers who meet in one bucket all count. 0 when it has no row yet."""
+    return EvidenceTotals.objects.filter(**place).update(
+        tries=F("tries") + 1,
+        compiled=F("compiled") + int(evidence.compiled),
+        correct=F("correct") + int(evidence.correct),
+        improved=F("improved") + int(evidence.improved),
+        utility_sum=F("utility_sum") + evidence.utility,
+        utility_square_sum=F("utility_square_sum") + evidence.utility**2,
+    )
 
 
 def set_excluded(evidence: Evidence, excluded: bool, reason: str = "") -> Evidence:

@@ -15,6 +15,7 @@ from memory.models import GlobalNode, MemoryBank
 from memory.policy import POOLED, START, PolicyConfig
 from memory.seeding import SEED_FILE, SEED_NAME, ensure_seed_bank
 from memory.services import choose_direction, strategy_options
+from optimizer.recipes import MOVES as MOVES_AT_HAND
 
 KEYS = {
     "memory-access", "data-reuse", "parallelism-occupancy", "instruction-throughput", "fusion",
@@ -77,6 +78,15 @@ def test_every_part_is_written_out(seed):
     assert [text for text in sentences if len(text.split()) < 3] == []
 
 
+def test_recipes_exist(seed):
+    """Every recipe names a move that the recipe proposer has, with arguments that it takes."""
+    for strategy in strategies_of(seed):
+        recipe = dict(strategy["recipe"] or {})
+        if recipe:
+            choices = MOVES_AT_HAND[recipe.pop("move")].choices
+            assert all(value in choices[name] for name, value in recipe.items()), strategy["key"]
+
+
 @pytest.mark.django_db
 def test_file_is_in_canonical_form():
     """Exporting the imported seed gives the file back, so that diffs of it stay readable."""
@@ -116,6 +126,7 @@ SOFTMAX = POINTWISE | {
         (POINTWISE, [], "fusion"),
         (FUSED, ["fusion"], "memory-access"),
         (SOFTMAX, [], "reduction-structure"),
+        (SOFTMAX | {"has_plan": True}, ["fusion"], "reduction-structure"),
         (SOFTMAX | {"has_plan": True, "row_strategy": "warp"}, ["reduction-structure"], "memory-access"),
     ],
 )
