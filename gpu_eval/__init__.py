@@ -1,1 +1,1 @@
-"""Compile, check and time GPU kernels against the PyTorch operators that they replace. Imports nothing of Django."""
+"""Compile, check and time GPU kernels against the PyTorch operators that they replace. Without Django."""

@@ -1,7 +1,8 @@
 """``python -m gpu_eval {evaluate,inspect,batch,devices}``.
 
-Exit status: 0 when a verdict or a result was reached (a wrong kernel is a verdict), 2 for unusable input with one line
-on standard error, 1 for a fault of ours. With ``--json`` standard output holds one JSON object (batch: one a line).
+Exit status: 0 when a verdict or a result was reached (a wrong kernel is a verdict), 2 for unusable input
+with one line on standard error, 1 for a fault of ours. With ``--json`` standard output holds one JSON
+object (batch: one a line).
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 
 def run_batch(options: argparse.Namespace) -> int:
-    """One line a verdict; plans for a device that is not here are skipped, unusable files named on the way."""
+    """One line a verdict; plans for an absent device are skipped, unusable files named."""
     status = OK
     for entry in batch.run(options.folder, options.device, policy_of(options)):
         print(dump_json(entry.to_json()) if options.json else entry.text(), flush=True)

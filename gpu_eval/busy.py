@@ -6,9 +6,11 @@ import os
 
 
 def waited_us() -> float:
-    """Microseconds that this process's threads have spent runnable but not running; 0 where the system does not say.
+    """Microseconds that this process's threads have spent runnable but not running; 0 where the system does
+    not say.
 
-    Read from ``/proc/self/task/*/schedstat``; only differences mean anything, and only while the threads live.
+    Read from ``/proc/self/task/*/schedstat``; only differences mean anything, and only while the threads
+    live.
     """
     total = 0
     try:

@@ -1,7 +1,8 @@
-"""The child's side of a conversation: limits on itself, then requests answered one by one until the pipe closes.
+"""The child's side of a conversation: limits on itself, then requests answered one by one until the pipe
+closes.
 
-A message is four bytes of length (big endian) and that much UTF-8 JSON. Requests are
-``{"method": name, "params": {...}}``; answers ``{"result": ...}`` or ``{"error": {"kind", "message", "detail"}}``.
+A message is four bytes of length (big endian) and that much UTF-8 JSON. Requests are ``{"method": name,
+"params": {...}}``; answers ``{"result": ...}`` or ``{"error": {"kind", "message", "detail"}}``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Handler = Callable[..., Any]
 
 
 class ExpectedFailure(Exception):
-    """A failure that is an answer: ``kind`` tells the parent what to make of it, ``data`` carries evidence."""
+    """A failure that is an answer: ``kind`` says which one, ``data`` carries evidence."""
 
     def __init__(self, kind: str, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -46,7 +47,7 @@ def harden(memory_bytes: int, file_bytes: int, open_files: int, processes: int) 
 
     Memory is bounded as writable data, not as address space: CUDA reserves far more addresses than it uses.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     limits = {
         resource.RLIMIT_DATA: memory_bytes,
         resource.RLIMIT_FSIZE: file_bytes,
@@ -61,18 +62,24 @@ def harden(memory_bytes: int, file_bytes: int, open_files: int, processes: int) 
         resource.setrlimit(name, (bound, bound))
 
 
+def die_with_parent() -> None:
+    """Have the system kill this process when the one that started it ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def continue_under_another_pid() -> None:
     """Go on in a forked child; the original only waits for it and ends as it does.
 
-    CUDA tells the exporter of a memory handle by its process id. Judge and runner each live in a process namespace of
-    their own, where both would have the same small id, and opening the judge's handle in the runner fails as if it
-    were opened in the process that made it ("invalid device context").
+    CUDA tells the exporter of a memory handle by its process id. Judge and runner each live in a process
+    namespace of their own, where both would have the same small id, and opening the judge's handle in the
+    runner fails as if it were opened in the process that made it ("invalid device context").
     """
+    die_with_parent()
     child = os.fork()
     if child == 0:
         return
-    _, status = os.waitpid(child, 0)
-    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def count_user_threads() -> int:

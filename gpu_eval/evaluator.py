@@ -1,7 +1,7 @@
 """One evaluation, top to bottom: compile, bind, check, time, verdict.
 
-The session keeps a judge (which holds the operator) and always one runner warmed up ahead. This process drives both and
-imports neither torch nor a device library.
+The session keeps a judge (which holds the operator) and always one runner warmed up ahead. This process
+drives both and imports neither torch nor a device library.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +18,13 @@ from types import TracebackType
 from typing import Any
 
 from gpu_eval import timing
-from gpu_eval.devices.probe import probe_devices
+from gpu_eval.choice import AUTO, choose_device, choose_preset
 from gpu_eval.errors import EvaluatorFault, UnusableInput
+from gpu_eval.folders import make_exchange
 from gpu_eval.limits import DEFAULT_LIMITS, MAX_PLAN_BYTES, MIN_TIMED_CALLS, Limits
 from gpu_eval.operators.health import OperatorReport
 from gpu_eval.operators.source import OperatorSource, parse_operator
+from gpu_eval.pairs import Pair, enough, is_disturbed, quiet_pairs
 from gpu_eval.results import (
     Check,
     DeviceFacts,
@@ -41,12 +42,7 @@ from gpu_eval.workers import CandidateFailure, JudgeProcess, RunnerProcess
 
 __all__ = ["EvaluationSession", "EvaluatorFault", "OperatorReport", "UnusableInput", "ignore"]
 
-CPU_PRESET = "cpu"
-AUTO = "auto"
-WARM_UPS = 3
-DISTURBED_SHARE = 0.05
-MOST_CALLS = 2  # times the wanted calls, quiet or not
-PATIENCE = 2.0  # times the budget, while other work keeps disturbing the calls
+DEFAULT_POLICY = EvaluationPolicy()
 
 
 def ignore(phase: str) -> None:
@@ -85,17 +81,9 @@ class Record:
             self.phase_seconds[name] = round(time.monotonic() - start, 4)
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Times of the candidate and of PyTorch on the same input. ``disturbed``: one of them waited for a core."""
-
-    candidate_us: float
-    baseline_us: float
-    disturbed: bool
-
-
 class EvaluationSession:
-    """Evaluates candidates of one operator on one device. A context manager; not for use from several threads.
+    """Evaluates candidates of one operator on one device. A context manager; not for use from several
+    threads.
 
     Raises UnusableInput when the operator cannot be used, EvaluatorFault when the evaluator itself fails.
     """
@@ -105,7 +93,7 @@ class EvaluationSession:
         operator_source: str,
         *,
         device: str = AUTO,
-        policy: EvaluationPolicy = EvaluationPolicy(),
+        policy: EvaluationPolicy = DEFAULT_POLICY,
         operator_name: str = "operator",
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -338,7 +326,7 @@ class EvaluationSession:
     # The operator itself.
 
     def inspect(self, *, compile_baseline: bool | None = None) -> OperatorReport:
-        """The health report and the captured graph. torch.compile is timed on CUDA, elsewhere when asked for."""
+        """The health report and the captured graph. torch.compile is timed on CUDA or when asked for."""
         from gpu_eval.inspection import inspect_operator
 
         wanted = self.device.kind == "cuda" if compile_baseline is None else compile_baseline
@@ -379,58 +367,3 @@ class EvaluationSession:
         """Start the next candidate's runner, so that it is ready when the candidate is."""
         if self._exchange.is_dir() and self._exchange != Path():
             self._runner = RunnerProcess(self.device.kind, self._exchange, self.limits)
-
-
-def is_disturbed(answer: dict[str, float]) -> bool:
-    """Whether a timed call spent a noticeable part of its time waiting for a core."""
-    return answer["waited_us"] > DISTURBED_SHARE * answer["us"]
-
-
-def enough(pairs: list[Pair], wanted: int, elapsed_s: float, budget_s: float) -> bool:
-    """Whether to stop timing: all calls made, or the budget spent with the minimum (of quiet calls, if at all)."""
-    counted = pairs[WARM_UPS:]
-    quiet = sum(not pair.disturbed for pair in counted)
-    if quiet >= wanted or len(counted) >= MOST_CALLS * wanted:
-        return True
-    if elapsed_s < budget_s:
-        return False
-    if quiet >= MIN_TIMED_CALLS:
-        return True
-    return len(counted) >= MIN_TIMED_CALLS and elapsed_s >= PATIENCE * budget_s
-
-
-def quiet_pairs(pairs: list[Pair]) -> list[Pair]:
-    """The pairs that count: those that nothing disturbed, or all where too few were left alone."""
-    counted = pairs[WARM_UPS:]
-    quiet = [pair for pair in counted if not pair.disturbed]
-    return quiet if len(quiet) >= MIN_TIMED_CALLS else counted
-
-
-def choose_device(kind: str) -> DeviceFacts:
-    """Facts of the wanted device; ``auto`` takes CUDA before OpenCL. Raises UnusableInput when there is none."""
-    devices = probe_devices()
-    for facts in devices:
-        if kind in (AUTO, facts.kind):
-            return facts
-    if kind == AUTO:
-        raise EvaluatorFault("No usable device: neither a CUDA GPU nor an OpenCL CPU device was found.")
-    present = ", ".join(facts.kind for facts in devices) or "none"
-    raise UnusableInput(f'This machine has no usable "{kind}" device (usable: {present}).')
-
-
-def choose_preset(source: OperatorSource, wanted: str, kind: str) -> str | None:
-    """The preset to apply: by name, or for ``auto`` the operator's "cpu" preset on OpenCL. None: as it stands."""
-    if wanted == AUTO:
-        return CPU_PRESET if kind == "opencl" and CPU_PRESET in source.presets else None
-    if wanted in ("", "none", "full"):
-        return None
-    if wanted not in source.presets:
-        raise UnusableInput(f'{source.filename} has no preset "{wanted}".')
-    return wanted
-
-
-def make_exchange() -> Path:
-    """A fresh folder in shared memory (or the usual temporary folder) for the arena's file."""
-    shared = Path("/dev/shm")
-    parent = shared if shared.is_dir() else None
-    return Path(tempfile.mkdtemp(prefix="htam-exchange-", dir=parent))

@@ -23,13 +23,21 @@ def inspect_operator(session: EvaluationSession, compile_baseline: bool) -> Oper
     judge = session._ready_judge()
     limits = session.limits
     found = judge.ask("health", "the operator", limits.inspect_s, seed=secrets.randbits(32))
-    graph = judge.ask("capture", "capturing the graph", limits.inspect_s)
+    graph = capture_graph(session)
     compiled, note = (None, "not measured")
     if compile_baseline:
         compiled, note = measure_compiled(session)
     session._compiled = compiled
     health = build_health(session, found, compiled, note)
     return OperatorReport(health=health.to_json(), graph=graph["graph"], graph_reason=graph["reason"])
+
+
+def capture_graph(session: EvaluationSession) -> dict[str, Any]:
+    """``graph`` and ``reason``: an operator that cannot be captured is still an operator."""
+    try:
+        return session._ready_judge().ask("capture", "Capturing the graph", session.limits.inspect_s)
+    except UnusableInput as error:
+        return {"graph": None, "reason": str(error)}
 
 
 def measure_compiled(session: EvaluationSession) -> tuple[Timing | None, str]:

@@ -1,4 +1,4 @@
-"""Every deadline and size of an evaluation, in one place, so that an inner limit is always below its outer one."""
+"""Every deadline and size of an evaluation in one place: an inner limit stays below its outer one."""
 
 from __future__ import annotations
 

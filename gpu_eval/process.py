@@ -1,7 +1,8 @@
-"""The parent's side: a child process in its sandbox, asked by length-prefixed JSON over two pipes, killed as a tree.
+"""The parent's side: a child process in its sandbox, asked by length-prefixed JSON over two pipes, killed
+as a tree.
 
-The child's own output goes to a thread that keeps its head and tail and drops the rest, so a flood neither blocks the
-child nor fills anything. Results never come from there.
+The child's own output goes to a thread that keeps its head and tail and drops the rest, so a flood neither
+blocks the child nor fills anything. Results never come from there.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import IO, Any
 
+from gpu_eval.folders import make_scratch
 from gpu_eval.limits import MAX_MESSAGE_BYTES, STDERR_BYTES, Limits
 from gpu_eval.sandbox import Sandbox, sandbox_level
 
@@ -32,7 +33,7 @@ class ChildTimeout(RuntimeError):
 
 
 class ChildDied(RuntimeError):
-    """The child ended, or broke the protocol; its tree has been killed. ``signal`` is set when one ended it."""
+    """The child ended or broke the protocol; its tree is gone. ``signal`` is set when one ended it."""
 
     def __init__(self, message: str, signal_number: int | None = None) -> None:
         super().__init__(message)
@@ -55,7 +56,7 @@ class Child:
     def __init__(self, module: str, exchange: Path, limits: Limits, settings: dict[str, Any]) -> None:
         self.module = module
         self.limits = limits
-        self.scratch = Path(tempfile.mkdtemp(prefix="htam-scratch-"))
+        self.scratch = make_scratch()
         self.sandbox = Sandbox(sandbox_level(), exchange, self.scratch)
         request_read, self._write_fd = os.pipe()
         self._read_fd, answer_write = os.pipe()
@@ -115,8 +116,8 @@ class Child:
             self.kill()
             raise ChildDied(f"{self.module} sent an answer that is not JSON") from error
         if "error" in answer:
-            error = answer["error"]
-            raise ChildFailure(str(error.get("kind")), str(error.get("message")), error)
+            failure = answer["error"]
+            raise ChildFailure(str(failure.get("kind")), str(failure.get("message")), failure)
         return answer.get("result")
 
     def _read_exactly(self, size: int, method: str, end: float) -> bytes:

@@ -35,7 +35,8 @@ def time_lines(evaluation: Evaluation) -> list[str]:
     if evaluation.compiled_baseline:
         lines.append(f"compiled   {timing_text(evaluation.compiled_baseline)}")
     lines.append(
-        f"speed-up   {evaluation.speedup:.2f}x ({evaluation.speedup_low:.2f} to {evaluation.speedup_high:.2f})"
+        f"speed-up   {evaluation.speedup:.2f}x "
+        f"({evaluation.speedup_low:.2f} to {evaluation.speedup_high:.2f})"
     )
     if evaluation.floor_us is not None:
         lines.append(f"floor      {evaluation.floor_us:.1f} us, bottleneck: {evaluation.bottleneck}")

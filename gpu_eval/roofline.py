@@ -49,8 +49,9 @@ def too_fast(
 ) -> str:
     """A sentence when a time is below what the device can do, else nothing.
 
-    Writes that fit the cache need not reach memory within the call. FLOPs are not held against precisions whose units
-    outrun the fp32 peak (``fast_math_units``). Where PyTorch itself is below the floor, the floor is wrong.
+    Writes that fit the cache need not reach memory within the call. FLOPs are not held against precisions
+    whose units outrun the fp32 peak (``fast_math_units``). Where PyTorch itself is below the floor, the
+    floor is wrong.
     """
     fits_cache = bool(device.l2_bytes) and work.bytes <= 2 * (device.l2_bytes or 0)
     writes = 0 if work.output_bytes <= (device.l2_bytes or 0) else work.output_bytes
@@ -66,7 +67,7 @@ def too_fast(
     if median_us >= bound or baseline_us < bound:
         return ""
     return (
-        f"The measured {median_us:.3g} us is below the {bound:.3g} us that this device needs at least for the "
+        f"The measured {median_us:.3g} us is below the {bound:.3g} us that this device needs for the "
         f"operator's {work.bytes / 1e6:.3g} MB and {work.flops / 1e6:.3g} MFLOP."
     )
 
@@ -74,7 +75,7 @@ def too_fast(
 def bottleneck(
     median_us: float, launch_us: float | None, launches: int, work: Work, device: DeviceFacts
 ) -> str:
-    """``memory``, ``compute``, ``launch``, ``latency``, or ``unknown`` where the device's peaks are unknown."""
+    """``memory``, ``compute``, ``launch``, ``latency``, or ``unknown`` without the device's peaks."""
     if launch_us and median_us <= LAUNCH_FACTOR * launch_us * max(launches, 1):
         return "launch"
     memory, compute = memory_us(work.bytes, device), compute_us(work.flops, device)

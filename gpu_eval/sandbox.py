@@ -1,8 +1,10 @@
-"""What contains a child process: bubblewrap where it works, else namespaces by `unshare`, else nothing, and it says so.
+"""What contains a child process: bubblewrap where it works, else namespaces by `unshare`, else nothing, and
+it says so.
 
-All three give an allow-listed environment, its own scratch folder and resource limits that the child sets on itself
-before it runs foreign code. The namespaces add: no network, own process tree (so killing the first process kills all),
-and, with bubblewrap, a file system that holds the interpreter, this package and the device's files, nothing else.
+All three give an allow-listed environment, its own scratch folder and resource limits that the child sets
+on itself before it runs foreign code. The namespaces add: no network, own process tree (so killing the
+first process kills all), and, with bubblewrap, a file system that holds the interpreter, this package and
+the device's files, nothing else.
 """
 
 from __future__ import annotations
@@ -82,6 +84,8 @@ class Sandbox:
             "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
             "TRITON_CACHE_DIR": f"{scratch}/triton",
             "CUDA_CACHE_PATH": f"{scratch}/cuda",
+            # OpenMP threads sleep soon after a call, so that they do not hold the cores that the next one needs.
+            "GOMP_SPINCOUNT": "20000",
             "PYTHONPATH": os.pathsep.join([str(package_root()), *library_paths()]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
@@ -121,7 +125,8 @@ def unshare_prefix() -> list[str]:
     """Own network, IPC and process namespaces; a user namespace too where the caller is not root."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     flags = ["--net", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL"]
-    return ["unshare", *user, *flags, "--"]
+    leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+    return [*leash, "unshare", *user, *flags, "--"]
 
 
 def bubblewrap_prefix(exchange: Path, scratch: Path) -> list[str]:
@@ -141,7 +146,7 @@ def bubblewrap_prefix(exchange: Path, scratch: Path) -> list[str]:
 
 
 def library_paths() -> list[str]:
-    """Folders of the caller's PYTHONPATH that hold a library a child imports (``pip install --target`` folders).
+    """Folders of the caller's PYTHONPATH that hold a library a child imports (``pip --target`` makes such).
 
     Others stay out: a PYTHONPATH of "." would show the child the whole checkout, database included.
     """

@@ -28,7 +28,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Linear interpolation between order statistics. Raises ValueError on no values or a share outside 0..1."""
+    """Linear interpolation between order statistics. Raises ValueError without values."""
     if not values or not 0 <= share <= 1:
         raise ValueError("a quantile needs values and a share between 0 and 1")
     ordered = sorted(values)
@@ -58,9 +58,9 @@ def speedup(
 
     With ``means`` it is the ratio of the mean times instead, as the public KernelBench harness reports.
 
-    Pairs were measured next to each other, so that what slows one call slows its partner too. The interval resamples
-    pairs and depends on nothing but its arguments. Raises ValueError unless both are equally long, non-empty and
-    positive.
+    Pairs were measured next to each other, so that what slows one call slows its partner too. The interval
+    resamples pairs and depends on nothing but its arguments. Raises ValueError unless both are equally
+    long, non-empty and positive.
     """
     if len(baseline_us) != len(candidate_us) or not baseline_us:
         raise ValueError("times must come in pairs")

@@ -1,4 +1,4 @@
-"""Judge and runner as the evaluator sees them: started, asked, and their failures turned into what they mean."""
+"""Judge and runner as the evaluator sees them: their failures turned into what they mean."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CandidateFailure(Exception):
 
 
 class JudgeProcess:
-    """The judge with one operator open. Its failures are the operator's (UnusableInput) or ours (EvaluatorFault)."""
+    """The judge with one operator open. It fails by UnusableInput, or EvaluatorFault when it is ours."""
 
     def __init__(self, device: str, exchange: Path, limits: Limits, filename: str) -> None:
         self.limits = limits

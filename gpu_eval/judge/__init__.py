@@ -1,1 +1,1 @@
-"""The judge: a sandboxed process that runs the operator, holds seeds and expected values, and says what is wrong."""
+"""The judge: a sandboxed process that runs the operator, holds the answers and says what is wrong."""

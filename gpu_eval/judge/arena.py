@@ -1,7 +1,7 @@
 """The memory that judge and runner share: one arena, tensors in it apart by guard bytes.
 
-On the CPU it is a file in the exchange folder that both map; on CUDA a device allocation opened through an IPC handle.
-The judge owns it, fills it and checks it. Tensors start at multiples of `ALIGNMENT`.
+On the CPU it is a file in the exchange folder that both map; on CUDA a device allocation opened through an
+IPC handle. The judge owns it, fills it and checks it. Tensors start at multiples of `ALIGNMENT`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Whether a candidate's output is right, judged by its error next to PyTorch's own.
 
-The reference is computed in float64. Errors are relative to the reference's own scale: an element's error is divided by
-its magnitude plus the output's root mean square, so a tiny or degenerate output cannot hide behind an absolute
-tolerance. The candidate may err `FACTOR` times as much as PyTorch at the operator's precision, or a few units in the
-last place of that scale where PyTorch's error happens to be smaller; sums allow more, growing with the square root of
-their length as random rounding does.
+The reference is computed in float64. Errors are relative to the reference's own scale: an element's error
+is divided by its magnitude plus the output's root mean square, so a tiny or degenerate output cannot hide
+behind an absolute tolerance. The candidate may err `FACTOR` times as much as PyTorch at the operator's
+precision, or a few units in the last place of that scale where PyTorch's error happens to be smaller; sums
+allow more, growing with the square root of their length as random rounding does.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def unwritten(actual: torch.Tensor) -> str:
 
 
 def wrong_non_finite(actual: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> str:
-    """A sentence when NaN or infinity stands where it should not, or is missing where both references have it."""
+    """A sentence when NaN or infinity is where it should not be, or is missing; else nothing."""
     good = torch.isfinite(actual)
     expected = torch.isfinite(eager)
     if bool(good.all()) and bool(expected.all()):

@@ -1,8 +1,9 @@
 """How much work an operator does: FLOPs, bytes and the longest sum, counted while it runs once.
 
-Matrix products and convolutions are counted by torch's own formulas (`torch.utils.flop_counter`). For the rest this is
-an estimate meant as a lower bound, since a roofline floor must not be too high: one operation an element for
-point-wise work and reductions, the few more that softmax and normalisations cannot avoid, none for views and copies.
+Matrix products and convolutions are counted by torch's own formulas (`torch.utils.flop_counter`). For the
+rest this is an estimate meant as a lower bound, since a roofline floor must not be too high: one operation
+an element for point-wise work and reductions, the few more that softmax and normalisations cannot avoid,
+none for views and copies.
 """
 
 from __future__ import annotations
@@ -41,11 +42,39 @@ FREE = {
     "index",
 }
 SUMS = {
-    "sum", "mean", "var", "var_mean", "std", "norm", "linalg_vector_norm", "logsumexp", "_softmax", "_log_softmax",
-    "native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "_fused_rms_norm",
-    "cumsum", "cumprod", "prod", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "nll_loss_forward", "mse_loss",
-    "smooth_l1_loss", "binary_cross_entropy", "kl_div", "mm", "bmm", "addmm", "baddbmm", "mv", "dot",
-}  # fmt: skip
+    "sum",
+    "mean",
+    "var",
+    "var_mean",
+    "std",
+    "norm",
+    "linalg_vector_norm",
+    "logsumexp",
+    "cumsum",
+    "cumprod",
+    "prod",
+    "_softmax",
+    "_log_softmax",
+    "native_layer_norm",
+    "native_group_norm",
+    "native_batch_norm",
+    "_native_batch_norm_legit",
+    "_fused_rms_norm",
+    "avg_pool2d",
+    "avg_pool3d",
+    "_adaptive_avg_pool2d",
+    "nll_loss_forward",
+    "mse_loss",
+    "smooth_l1_loss",
+    "binary_cross_entropy",
+    "kl_div",
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "mv",
+    "dot",
+}
 
 
 class CostCounter(TorchDispatchMode):

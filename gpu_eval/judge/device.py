@@ -39,10 +39,11 @@ class TorchDevice:
             torch.set_num_threads(self.own_threads)
 
     def choose_timed_threads(self, call: Callable[[], float]) -> None:
-        """On the CPU, time PyTorch with all threads or with one, whichever is faster by ``call``'s times now.
+        """On the CPU, time PyTorch with all threads or with one, whichever is faster by ``call``'s times
+        now.
 
-        Where other work takes a core, threads that wait for each other are far slower than one: a baseline that
-        suffers from it would make every candidate look good.
+        Where other work takes a core, threads that wait for each other are far slower than one: a baseline
+        that suffers from it would make every candidate look good.
         """
         if self.kind == "cuda" or self.threads == 1:
             return

@@ -1,8 +1,9 @@
 """Inputs of other distributions than the operator's own, where its inputs are plain floats.
 
-KernelBench inputs are mostly uniform in [0, 1): branches are never taken, sums never cancel. The variants keep shape and
-dtype and change the values: normal, wide (ten times normal), negative (the own values with their sign turned). An input
-with structure (symmetric, triangular, rows that sum to one, a handful of values) keeps its own distribution.
+KernelBench inputs are mostly uniform in [0, 1): branches are never taken, sums never cancel. The variants
+keep shape and dtype and change the values: normal, wide (ten times normal), negative (the own values with
+their sign turned). An input with structure (symmetric, triangular, rows that sum to one, a handful of
+values) keeps its own distribution.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def input_gate(judge: Judge, rounds: list[Expected]) -> dict[str, Any]:
         "input_passes",
         not names,
         "No input passes as the output.",
-        f'The input "{shown}" itself passes as the output, so a kernel that copies it would be called correct.',
+        f'The input "{shown}" itself passes as the output, so a kernel that copies it would be correct.',
     )
 
 
@@ -205,7 +205,7 @@ def deterministic_gate(judge: Judge) -> dict[str, Any]:
         "deterministic",
         same,
         "The same input gives the same output.",
-        "The same input gives different outputs (forward draws random numbers), so no kernel could be compared.",
+        "The same input gives different outputs (forward draws random numbers): no kernel can be compared.",
     )
 
 

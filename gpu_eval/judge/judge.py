@@ -1,4 +1,4 @@
-"""What the judge answers: loading the operator, preparing calls, timing PyTorch, verifying the candidate's outputs."""
+"""What the judge answers: load the operator, prepare calls, time PyTorch, verify outputs."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ class Judge:
         if total > self.exchange_bytes:
             raise ExpectedFailure(
                 "operator",
-                f"{self.source.filename}: inputs, weights and outputs take {total / 1e9:.1f} GB, more than the "
-                f"{self.exchange_bytes / 1e9:.1f} GB that an evaluation may use.",
+                f"{self.source.filename}: inputs, weights and outputs take {total / 1e9:.1f} GB, more than "
+                f"the {self.exchange_bytes / 1e9:.1f} GB that an evaluation may use.",
             )
         if self.device.kind == "cuda":
             return CudaArena(sizes)
@@ -201,7 +201,7 @@ class Judge:
         self.choose_threads(seed)
 
     def prepare(self, index: int, timed: bool = False) -> dict[str, Any]:
-        """Fresh inputs in the arena, outputs poisoned. Answers the distribution and whether weights changed."""
+        """Fresh inputs in the arena, outputs poisoned. Answers the distribution and new weights."""
         variant = self.variant_of(index, timed)
         call_seed = derived_seed(self.seed, "timed" if timed else "check", index)
         new_weights = self.change_weights(index, timed)

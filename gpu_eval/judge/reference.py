@@ -1,7 +1,7 @@
 """The operator as PyTorch runs it: eagerly at its own precision, and once more in float64.
 
-Random state is seeded and module state restored around every forward, so that dropout repeats itself and running
-statistics of one call do not leak into the next.
+Random state is seeded and module state restored around every forward, so that dropout repeats itself and
+running statistics of one call do not leak into the next.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ MEMORY_WORDS = ("can't allocate memory", "out of memory", "cannot allocate memor
 
 @contextmanager
 def operator_stage(what: str, filename: str) -> Iterator[None]:
-    """Turn any exception inside into ExpectedFailure("operator"): what failed, where and why, in one sentence."""
+    """Turn any exception inside into ExpectedFailure("operator"): what, where and why in a sentence."""
     try:
         yield
     except ExpectedFailure:

@@ -1,4 +1,4 @@
-"""Is what lies in the arena right? Guards, inputs and weights untouched, outputs written, values near the reference."""
+"""Is the arena right? Guards, inputs and weights untouched, outputs written and near the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The health report of an operator: what it needs, how fast PyTorch runs it, and the gates that may block a run."""
+"""The health report of an operator: its needs, PyTorch's times, the gates that may block a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_eval.results import DeviceFacts, refuse_non_finite
 
 @dataclass(frozen=True)
 class Gate:
-    """One question about the operator. ``passed`` means it is fit for a run; the sentence says why or why not."""
+    """One question about the operator. ``passed``: fit for a run; the sentence says why or why not."""
 
     name: str
     passed: bool

@@ -119,7 +119,7 @@ def plain_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def named_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Parameters, buffers and plain tensor attributes by dotted name: what a plan sees as ``params``."""
-    weights = dict(model.named_parameters())
+    weights: dict[str, torch.Tensor] = dict(model.named_parameters())
     weights.update(model.named_buffers())
     for prefix, module in model.named_modules():
         for name, value in plain_tensors(module).items():
@@ -130,7 +130,8 @@ def named_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def set_seed(seed: int, device: str) -> None:
     """Seed the generators that the operator's code may draw from.
 
-    On the CPU only that one: `torch.manual_seed` queues a call for every absent GPU, which costs milliseconds.
+    On the CPU only that one: `torch.manual_seed` queues a call for every absent GPU, which costs
+    milliseconds.
     """
     import torch
 

@@ -119,7 +119,7 @@ def require_function(tree: ast.Module, filename: str, name: str) -> None:
 
 
 def forward_inputs(model: ast.ClassDef, filename: str) -> tuple[str, ...]:
-    """Names of `Model.forward`'s parameters, without ``self``; empty when forward is inherited or takes ``*args``."""
+    """Names of `Model.forward`'s parameters without ``self``; empty when forward is inherited."""
     for node in model.body:
         if isinstance(node, ast.FunctionDef) and node.name == "forward":
             names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]

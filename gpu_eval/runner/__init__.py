@@ -1,1 +1,1 @@
-"""The runner: a sandboxed process that holds one candidate, its inputs and its empty outputs, and never the answers."""
+"""The runner: a sandboxed process that holds one candidate and its inputs, and never the answers."""

@@ -138,8 +138,8 @@ class Runner:
     def run(self) -> dict[str, Any]:
         """One call, from one full synchronise to the next.
 
-        An empty launch goes before it: threads or clocks that fell asleep since the last call are awake again, as
-        they are for the reference, whose inputs were copied a moment before.
+        An empty launch goes before it: threads or clocks that fell asleep since the last call are awake
+        again, as they are for the reference, whose inputs were copied a moment before.
         """
         with device_failures():
             self.backend.time(self.nothing.run)

@@ -1,4 +1,4 @@
-"""A session a device for the whole module: the operator is loaded once, every candidate gets its own runner."""
+"""One session a device for a whole module; every candidate gets its own runner."""
 
 from __future__ import annotations
 

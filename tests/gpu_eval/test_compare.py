@@ -1,4 +1,4 @@
-"""The comparison with the reference, on tensors made by hand. Runs in the judge's process, so torch is imported."""
+"""The comparison with the reference, on tensors made by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_rounding_passes_and_less_than_fp32_does_not(exact: torch.Tensor) -> Non
 
 
 def test_tolerance_follows_pytorchs_own_error(exact: torch.Tensor) -> None:
-    """Protects ill-conditioned operators: where PyTorch errs, a candidate may err alike, but not much more."""
+    """Protects ill-conditioned operators: a candidate may err about as PyTorch does."""
     own = error_profile(noisy(exact, 100), exact)
     tolerance = strict_tolerance(torch.float32, 1, own)
     assert compare_strict(noisy(exact, 200), exact.float(), exact, tolerance).passed

@@ -20,7 +20,7 @@ HEAVY = ("torch", "numpy", "pyopencl", "pycuda", "cuda", "django")
 
 
 def test_parent_imports_nothing_heavy() -> None:
-    """Protects the web process and the worker: driving evaluations loads no torch, device library or Django."""
+    """Protects web process and worker: driving evaluations loads no torch, device library or Django."""
     code = "import sys, gpu_eval.evaluator, gpu_eval.__main__, gpu_eval.inspection; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
@@ -118,7 +118,7 @@ def test_non_finite_answers_are_refused(plain: Path) -> None:
     "stubborn", ["signal.signal(signal.SIGTERM, signal.SIG_IGN)", "os.setsid() if os.fork() == 0 else 0"]
 )
 def test_deadline_ends_the_whole_tree(plain: Path, stubborn: str) -> None:
-    """Protects the machine: a child that ignores SIGTERM, or forks into its own session, ends all the same."""
+    """Protects the machine: a child that ignores SIGTERM, or escapes its session, ends all the same."""
     child = start(plain, f"{stubborn}; time.sleep(600)")
     with pytest.raises(ChildTimeout):
         child.call("act", deadline_s=2)

@@ -1,4 +1,4 @@
-"""Operators that cannot be used: each is refused with one sentence, and its process tree is gone afterwards."""
+"""Operators that cannot be used: each is refused with one sentence, and no process is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gpu_eval.limits import MAX_OPERATOR_BYTES, Limits
 from gpu_eval.operators.source import check_filename, content_hash, decode_operator, parse_operator
 from tests.gpu_eval.candidates import OPERATOR
 
-IMPATIENT = Limits(operator_stage_s=3.0)
+IMPATIENT = Limits(operator_stage_s=5.0)
+ENDLESS = ("minute", "spins", "for ever")
 FRAME = """
 import os, time, torch
 import torch.nn as nn
@@ -77,7 +78,7 @@ def test_file_names_are_plain(name: str) -> None:
 
 
 def test_hash_ignores_docstrings_comments_and_white_space() -> None:
-    """Protects the identity of an operator: a reformatted copy is the same task, a changed number is another."""
+    """Protects identity: a reformatted copy is the same operator, a changed number another."""
     same = OPERATOR.replace("return torch.relu(x + self.bias) * 2", "return   torch.relu(x+self.bias)*2  # y")
     same = same.replace("Adds a bias, clamps at zero and doubles.", "Another text.")
     assert content_hash(same) == content_hash(OPERATOR)
@@ -97,8 +98,8 @@ UNUSABLE = {
         operator(inputs="raise ValueError('no data')"),
         r"line \d+: get_inputs\(\) raised Val",
     ),
-    "get_inputs takes a minute": (operator(inputs="time.sleep(60)"), "did not finish within 3 seconds"),
-    "get_inputs spins": (operator(inputs="while True: pass"), "did not finish within 3 seconds"),
+    "get_inputs takes a minute": (operator(inputs="time.sleep(60)"), "did not finish within 5 seconds"),
+    "get_inputs spins": (operator(inputs="while True: pass"), "did not finish within 5 seconds"),
     "get_inputs allocates 100 GB": (operator(inputs="return [torch.ones(25_000_000_000)]"), "memory"),
     "get_inputs returns a string": (operator(inputs="return 'x'"), "must return a list"),
     "get_inputs returns objects": (operator(inputs="return [object()]"), "is a object"),
@@ -129,8 +130,9 @@ UNUSABLE = {
 def test_operator_is_refused(name: str) -> None:
     """Protects the worker from operators that fail, hang or devour: a sentence, and no process left."""
     text, words = UNUSABLE[name]
+    limits = IMPATIENT if name.endswith(ENDLESS) else Limits()
     with pytest.raises(UnusableInput, match=words) as caught:  # noqa: SIM117
-        with EvaluationSession(text, device="opencl", operator_name="mine", limits=IMPATIENT) as session:
+        with EvaluationSession(text, device="opencl", operator_name="mine", limits=limits) as session:
             session.inspect()
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("mine.py")
@@ -140,14 +142,14 @@ def test_operator_is_refused(name: str) -> None:
 def test_operator_that_floods_its_output() -> None:
     """Protects the pipes: what an operator prints is dropped beyond a bound and never blocks it."""
     text = operator(forward="print('x' * 5_000_000); return x * 2")
-    with EvaluationSession(text, device="opencl", limits=IMPATIENT) as session:
+    with EvaluationSession(text, device="opencl") as session:
         assert not session.inspect().health["blocked"]
 
 
 def test_tuple_of_tensors_is_supported() -> None:
     """Protects operators with several outputs."""
     text = operator(forward="return x * 2, x.sum()")
-    with EvaluationSession(text, device="opencl", limits=IMPATIENT) as session:
+    with EvaluationSession(text, device="opencl") as session:
         shapes = [output["shape"] for output in session.inspect().health["outputs"]]
     assert shapes == [[8], []]
 

@@ -23,7 +23,7 @@ DEVICE = DeviceFacts("cuda", "test", 100, peak_bandwidth_gbs=1000.0, peak_fp32_g
 def test_interval_holds_the_ratio_and_repeats(
     data: list[tuple[float, float]], seed: int, means: bool
 ) -> None:
-    """Protects the verdict "faster": the interval encloses the ratio and depends on the data and seed alone."""
+    """Protects "faster": the interval encloses the ratio and depends on the data and seed alone."""
     before, after = zip(*data, strict=True)
     ratio = timing.speedup(before, after, seed, means=means)
     assert 0 < ratio.low <= ratio.median <= ratio.high
