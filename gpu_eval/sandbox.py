@@ -84,7 +84,7 @@ class Sandbox:
             "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
             "TRITON_CACHE_DIR": f"{scratch}/triton",
             "CUDA_CACHE_PATH": f"{scratch}/cuda",
-            # OpenMP threads sleep soon after a call, so that they do not hold the cores that the next one needs.
+            # OpenMP threads sleep soon after a call: the next one needs their cores.
             "GOMP_SPINCOUNT": "20000",
             "PYTHONPATH": os.pathsep.join([str(package_root()), *library_paths()]),
             "PYTHONDONTWRITEBYTECODE": "1",

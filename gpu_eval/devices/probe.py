@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from functools import lru_cache
+from pathlib import Path
 
 from gpu_eval.results import DeviceFacts
 
@@ -25,11 +27,18 @@ def probe_devices() -> tuple[DeviceFacts, ...]:
             text=True,
             timeout=PROBE_SECONDS,
             stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(search_path())},
         )
         report = json.loads(result.stdout)
     except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError):
         return ()
     return tuple(DeviceFacts(**facts) for facts in report["devices"])
+
+
+def search_path() -> list[str]:
+    """Where a child finds this package, whatever the working directory, and what the caller's path adds."""
+    root = str(Path(__file__).resolve().parents[2])
+    return [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 
 
 def probe() -> dict[str, object]:

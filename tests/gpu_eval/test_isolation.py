@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gpu_eval.evaluator import EvaluationSession
+from gpu_eval.folders import make_exchange
 from gpu_eval.limits import Limits
 from gpu_eval.process import Child, ChildDied, ChildFailure, ChildTimeout, OutputTail, death_signal
 from gpu_eval.sandbox import BUBBLEWRAP, NONE, UNSHARE, sandbox_level
@@ -203,3 +206,42 @@ def test_sandbox_level_is_one_of_three() -> None:
     """Protects the word that results carry."""
     assert sandbox_level() in (BUBBLEWRAP, UNSHARE, NONE)
     assert json.dumps(sandbox_level())
+
+
+KILLED = """
+import os, signal, sys
+from gpu_eval.evaluator import EvaluationSession
+from tests.gpu_eval.candidates import OPERATOR
+session = EvaluationSession(OPERATOR, device="opencl")
+session.__enter__()
+print(session._exchange, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.process
+def test_nothing_outlives_a_killed_worker() -> None:
+    """Protects the machine from `kill -9` of a worker: processes end, the next session drops the folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, cwd=ROOT, timeout=120
+    )
+    exchange = done.stdout.strip()
+    assert exchange, done.stderr
+    deadline = time.monotonic() + 10
+    while (left := processes_naming(exchange)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    shutil.rmtree(make_exchange())
+    assert not Path(exchange).exists()
+
+
+def processes_naming(word: str) -> list[str]:
+    """Ids of processes with ``word`` on their command line."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if word in Path(f"/proc/{pid}/cmdline").read_text(errors="replace"):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
