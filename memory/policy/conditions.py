@@ -13,18 +13,45 @@ Condition = Mapping[str, Any]
 Facts = Mapping[str, Any]
 
 OPERATORS = ("in", "eq", "ge", "le", "true", "false")
-# Every fact that the loop and the recipes report about the state. Bank files and forms are checked against
-# it.
-FACTS = frozenset(
-    {
-        "family", "dtype", "device_kind", "has_plan", "bottleneck", "bandwidth_fraction", "flop_fraction",
-        "launches", "kernels", "fused", "vector_width", "items_per_thread", "block_size", "row_strategy",
-        "row_length", "rows", "elements", "occupancy", "registers", "spill_bytes", "shared_bytes",
-        "last_verdict", "last_direction", "failures_in_a_row", "steps_left", "step_index", "transcendental",
-        "has_broadcast", "has_reduction", "has_softmax", "has_moments", "small", "divisible", "streaming",
-        "fast_math", "uses_library",
-    }
-)  # fmt: skip
+# Every fact that the loop and the recipes report about the state. Bank files and forms are checked against it.
+FACTS: dict[str, str] = {
+    "family": "operator family: pointwise, row_reduction or other",
+    "dtype": "dtype of the first floating-point input",
+    "device_kind": "cuda or opencl",
+    "has_plan": "a correct plan of this run exists; otherwise PyTorch itself is the start",
+    "bottleneck": "of the best plan: memory, compute, launch, latency or unknown",
+    "bandwidth_fraction": "achieved over peak memory bandwidth, 0..1",
+    "flop_fraction": "achieved over peak fp32 rate, 0..1",
+    "launches": "kernel launches and library calls of one forward",
+    "kernels": "kernels of our own in one forward",
+    "fused": "one kernel computes everything",
+    "vector_width": "elements of one load or store",
+    "items_per_thread": "vectors that a thread handles",
+    "block_size": "threads of a block",
+    "row_strategy": "who reduces a row: thread, warp, block, split, or none",
+    "row_length": "elements of a reduced row",
+    "rows": "number of reduced rows",
+    "elements": "elements of the largest tensor that is walked over",
+    "occupancy": "active warps over the device's maximum, 0..1, lowest of the kernels",
+    "registers": "per thread, highest of the kernels",
+    "spill_bytes": "per thread, highest of the kernels",
+    "shared_bytes": "per block, highest of the kernels",
+    "last_verdict": "outcome of the step before: faster, correct, slower, wrong, compile_error, ...",
+    "last_direction": "key of the direction of the step before",
+    "failures_in_a_row": "steps without a correct kernel since the last one with",
+    "steps_left": "including this one",
+    "step_index": "1..T",
+    "transcendental": "exp, log, tanh, erf and the like occur",
+    "has_broadcast": "some operand lacks an axis of the result",
+    "has_reduction": "a row reduction occurs",
+    "has_softmax": "a maximum is followed by a sum of exponentials relative to it",
+    "has_moments": "a mean is followed by a sum of squares around it",
+    "small": "eager time is within a few empty launches",
+    "divisible": "the innermost extent is a multiple of four",
+    "streaming": "the plan loads or stores around the cache already",
+    "fast_math": "the plan uses fast intrinsics already",
+    "uses_library": "the plan calls library operations",
+}
 
 
 def is_number(value: Any) -> bool:

@@ -8,10 +8,11 @@ import json
 import pytest
 from django.core.management import call_command
 
-from memory.bankfile import MAX_BYTES, BankError, parse_bank
+from memory.bankfile import MAX_BYTES, BankError, parse_bank, schema
 from memory.exporting import dump_bank, export_bank
 from memory.importing import import_bank
 from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from memory.policy import FACTS, OPERATORS
 from tests.memory.conftest import bank_data, direction_data, edge_data, strategy_data
 
 pytestmark = pytest.mark.django_db
@@ -179,6 +180,13 @@ def test_huge_file_is_refused_unread():
     """Size is checked before anything is parsed."""
     with pytest.raises(BankError, match="larger than 64 MiB"):
         parse_bank(b" " * (MAX_BYTES + 1))
+
+
+def test_schema_knows_the_same_facts_and_operators():
+    """The schema file and the policy agree on what a condition may say."""
+    definitions = schema()["$defs"]
+    assert set(definitions["fact"]["enum"]) == set(FACTS)
+    assert definitions["condition"]["properties"]["op"]["enum"] == list(OPERATORS)
 
 
 def test_taken_name_is_refused(bank):
