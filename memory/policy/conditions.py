@@ -13,7 +13,7 @@ Condition = Mapping[str, Any]
 Facts = Mapping[str, Any]
 
 OPERATORS = ("in", "eq", "ge", "le", "true", "false")
-# Every fact that the loop and the recipes report about the state. Bank files and forms are checked against it.
+# Every fact that the loop and the recipes report. Bank files and forms are checked against them.
 FACTS: dict[str, str] = {
     "family": "operator family: pointwise, row_reduction or other",
     "dtype": "dtype of the first floating-point input",
