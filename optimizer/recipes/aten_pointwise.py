@@ -336,6 +336,7 @@ POINTWISE: dict[str, Entry] = {
     **{name: comparison(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
     **{f"logical_{name}": logical(name) for name in ("and", "or", "xor", "not")},
     **{f"bitwise_{name}": logical(name) for name in ("and", "or", "xor", "not")},
+    **{f"__{name}__": logical(name) for name in ("and", "or", "xor")},
     "isnan": predicate("isnan"), "isinf": predicate("isinf"),
     "add": add, "sub": sub, "rsub": rsub, "mul": binary("mul"), "div": div, "true_divide": div,
     "reciprocal": reciprocal, "square": square, "pow": power, "remainder": remainder, "fmod": binary("fmod"),

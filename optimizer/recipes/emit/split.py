@@ -26,9 +26,11 @@ class _SplitEmitter(RowsEmitter):
         return -(-max(self.cols, 1) // self.piece)
 
     def _scratch_names(self, node: Node) -> list[str]:
-        same = [n.id for n in self.program.nodes.values() if n.kind == "reduce" and n.origin == node.origin]
-        number = "" if len(same) == 1 else str(same.index(node.id))
         base = self.value_names[node.id]
+        same = [
+            n.id for n in self.program.nodes.values() if n.kind == "reduce" and self.value_names[n.id] == base
+        ]
+        number = "" if len(same) == 1 else str(same.index(node.id) + 1)
         return [f"{base}{number}{'_' + part if part else ''}_parts" for part in COMPONENTS[node.op]]
 
     def _reduces(self) -> list[Node]:
@@ -50,6 +52,11 @@ class PartialEmitter(_SplitEmitter):
     """Stage one: each group reduces one piece of one row and leaves its running result."""
 
     row_name, rows_name = "unit", "units"
+
+    def results(self) -> list[int]:
+        """Running results go to tensors of their own."""
+        return []
+
     first, last = "first", "last"
 
     def _size_arguments(self) -> None:
@@ -104,9 +111,6 @@ class CombineEmitter(_SplitEmitter):
             node.id for node in self.program.nodes.values() if node.kind == "reduce" and node.op != "moments"
         ]
         return self.program.needed_for(targets, stop=[*self.spec.loads, *finished])
-
-    def load_nodes(self, targets: Sequence[int]) -> list[int]:
-        return super().load_nodes(targets)
 
     def _passes(self) -> list[list[Node]]:
         return [self._reduces()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimizer.recipes.emit.code import BIT_OR, PRODUCT, SUM, Code, Expr, Names, number
+from optimizer.recipes.emit.code import PRODUCT, SUM, Code, Expr, Names, number
 from optimizer.recipes.emit.dialect import Dialect
 from optimizer.recipes.ir import Node, Program
 
@@ -36,10 +36,11 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 class States:
     """Writes the C of running reductions."""
 
-    def __init__(self, program: Program, dialect: Dialect, names: Names, fast: bool) -> None:
+    def __init__(self, program: Program, dialect: Dialect, names: Names, fast: bool, long: bool) -> None:
         self.program = program
         self.dialect = dialect
         self.names = names
+        self.long = long
         self.exp = (
             "__expf" if fast and dialect.name == "cuda" else ("expf" if dialect.name == "cuda" else "exp")
         )
@@ -50,8 +51,13 @@ class States:
             node, tuple(self.names.new(f"{wish}{'_' + part if part else ''}{suffix}") for part in parts)
         )
 
+    def dtype(self, node: Node) -> str:
+        """The type that a reduction runs in: long chains of float32 additions run in float64."""
+        wide = self.long and node.dtype == "float32" and node.op in ("sum", "moments")
+        return "float64" if wide else node.dtype
+
     def initial(self, node: Node) -> tuple[str, ...]:
-        zero = number(0, node.dtype)
+        zero = number(0, self.dtype(node))
         if node.op in ("max", "min") and not node.dtype.startswith("float"):
             low, high = {"int32": ("(-2147483647 - 1)", "2147483647")}.get(
                 node.dtype, ("(-9223372036854775807L - 1)", "9223372036854775807L")
@@ -63,7 +69,15 @@ class States:
         }[node.op]  # fmt: skip
 
     def type_of(self, node: Node, width: int) -> str:
-        return self.dialect.type_of(node.dtype, width)
+        return self.dialect.type_of(self.dtype(node), width)
+
+    def _converted(self, text: str, node: Node, width: int) -> str:
+        """A float32 value as a term of the running result."""
+        if self.dtype(node) == node.dtype:
+            return text
+        if width > 1:
+            return f"convert_double{width}({text})"
+        return text  # C widens a single number by itself
 
     def declare(self, code: Code, state: State, width: int) -> None:
         kind = self.type_of(state.node, width)
@@ -85,7 +99,8 @@ class States:
         kind = state.node.op
         names = state.names
         if kind == "sum":
-            code.add(f"{names[0]} += {value.text};")
+            text = value.text if width == 1 else self.dialect.splat(value, "float32", width)
+            code.add(f"{names[0]} += {self._converted(text, state.node, width)};")
         elif kind == "prod":
             code.add(f"{names[0]} *= {value.at(PRODUCT + 1)};")
         elif kind in ("max", "min"):
@@ -96,9 +111,10 @@ class States:
             self._online(code, names, self._variable(code, value, "float32", width), width)
         elif kind == "moments":
             name = self.names.new("shifted")
-            code.add(f"const {self.type_of(state.node, width)} {name} = {value.at(SUM)} - {shift};")
-            code.add(f"{names[0]} += {name};")
-            code.add(f"{names[1]} += {name} * {name};")
+            kind = self.dialect.type_of(state.node.dtype, 1 if value.uniform else width)
+            code.add(f"const {kind} {name} = {value.at(SUM)} - {shift};")
+            code.add(f"{names[0]} += {self._converted(name, state.node, width)};")
+            code.add(f"{names[1]} += {self._converted(f'{name} * {name}', state.node, width)};")
         else:
             self._welford(code, state, value, width)
 
@@ -188,12 +204,9 @@ class States:
         cast = f"({self.dialect.types[dtype]}){count}"
         if state.node.op == "moments":
             gap = f"{names[1]} - {names[0]} * {names[0]} / {cast}"
-            zero = number(0, dtype)
-            return [f"{names[0]} + {cast} * {shift}", f"{gap} < {zero} ? {zero} : {gap}"]
+            overflow = f"({names[1]} == INFINITY) & (fabs({names[0]}) < INFINITY)"
+            squares = f"{overflow} ? INFINITY : ({gap} < 0 ? 0 : {gap})"
+            return [f"{names[0]} + {cast} * {shift}", squares]
         if state.node.op == "welford":
             return [f"{names[0]} * {cast}", names[1]]
-        return [names[0]]
-
-
-def extreme_strength() -> int:
-    return BIT_OR
+        return [names[0] if self.dtype(state.node) == dtype else f"(float){names[0]}"]
