@@ -29,8 +29,8 @@ def test_upload_run_and_take_away(site: LiveSite, visit: Visit, tmp_path: Path) 
     with site.worker():
         upload(page, tmp_path)
         edges_before = transitions(page)
-        launch(page)
-        watch(page, site)
+        sockets = launch(page)
+        watch(page, sockets)
         run = int(re.search(r"/runs/(\d+)/", page.url)[1])  # type: ignore[index]
         reads_what_happened(page)
         memory_learned(page, site, run, edges_before)
@@ -50,15 +50,8 @@ def upload(page: Page, folder: Path) -> None:
     page.wait_for_selector("#operator[data-status=ready]", timeout=INSPECTION_MS)
 
 
-def launch(page: Page) -> None:
-    """One click from the operator, one on the form: the defaults are enough."""
-    page.get_by_role("link", name="Launch a run").first.click()
-    page.locator("#launch [type=submit]").click()
-    page.wait_for_url(re.compile(r"/runs/\d+/"))
-
-
-def watch(page: Page, site: LiveSite) -> None:
-    """Six steps arrive on one page; in the middle it loses its socket, and once it is reloaded."""
+def launch(page: Page) -> list[WebSocketRoute]:
+    """One click from the operator, one on the form: defaults are enough. Returns the sockets as they come."""
     sockets: list[WebSocketRoute] = []
 
     def through(route: WebSocketRoute) -> None:
@@ -66,23 +59,37 @@ def watch(page: Page, site: LiveSite) -> None:
         route.connect_to_server()
 
     page.route_web_socket(re.compile(r"/ws/runs/"), through)
-    page.reload()
+    page.get_by_role("link", name="Launch a run").first.click()
+    page.locator("[type=submit][form=launch]").click()
+    page.wait_for_url(re.compile(r"/runs/\d+/"))
+    return sockets
+
+
+def watch(page: Page, sockets: list[WebSocketRoute]) -> None:
+    """Six steps arrive on an open page that loses its socket and is reloaded while the run pauses."""
     page.wait_for_selector("body[data-ws-state=open]")
     page.evaluate("window.neverReloaded = true")
-    expect(page.locator(DONE)).to_have_count(1, timeout=STEP_MS)
+    wait_for_steps(page, 1)
     sockets[-1].close(code=1011, reason="dropped by the test")
-    expect(page.locator(DONE)).to_have_count(2, timeout=STEP_MS)
-    page.wait_for_selector("body[data-ws-state=open]")
+    wait_for_steps(page, 2)
+    page.locator("[data-request=pause]").click()
+    page.wait_for_selector("[data-run-status=paused]", timeout=STEP_MS)
     assert page.evaluate("window.neverReloaded") is True
     assert len(sockets) >= 2
-    finished = rows(page)
+    before = rows(page)
     page.reload()
     page.wait_for_selector("body[data-ws-state=open]")
-    assert rows(page)[: len(finished)] == finished
+    assert rows(page) == before
     page.evaluate("window.neverReloaded = true")
-    expect(page.locator(DONE)).to_have_count(6, timeout=4 * STEP_MS)
-    expect(page.locator("[data-run-status]")).to_have_attribute("data-run-status", "finished")
-    assert page.evaluate("window.neverReloaded") is True, page.url + site.log("web")
+    page.locator("[data-request=resume]").click()
+    wait_for_steps(page, 6)
+    page.wait_for_selector("[data-run-status=finished]")
+    assert page.locator(DONE).count() == 6
+    assert page.evaluate("window.neverReloaded") is True
+
+
+def wait_for_steps(page: Page, count: int) -> None:
+    page.locator(DONE).nth(count - 1).wait_for(timeout=STEP_MS * count)
 
 
 def rows(page: Page) -> list[list[str]]:

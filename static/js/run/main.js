@@ -41,6 +41,7 @@ function start() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.defaultPrevented && !document.querySelector("dialog[open]") && event.target === document.body) store.select(null);
   });
+  writeUrl(store);
   loadLog(store, urls);
   learnDevice(store, urls);
   new LiveFeed(store, { socketPath: `/ws/runs/${page.run.id}/`, eventsUrl: urls.events }).start();

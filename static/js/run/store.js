@@ -98,8 +98,8 @@ export class RunStore {
 
   /** Put older events, fetched by REST, before what has arrived since. */
   prependLog(events) {
-    const oldest = this.log.length ? this.log[0].seq : Infinity;
-    this.log = [...events.filter((event) => event.seq < oldest), ...this.log].slice(-LOG_LIMIT);
+    const newest = this.log.length ? this.log[0].seq - 1 : this.cursor; // what lies beyond is still to be applied
+    this.log = [...events.filter((event) => event.seq <= newest), ...this.log].slice(-LOG_LIMIT);
     this.retracePhases();
     this.emit("events");
     this.emit("phase");
@@ -120,9 +120,10 @@ export class RunStore {
 
   patchStep(index, values) {
     const step = this.steps.get(index);
-    if (step) this.steps.set(index, { ...step, ...values });
-    else this.addStep(index, values);
-    this.details.delete(step?.id);
+    if (step) {
+      this.steps.set(index, { ...step, ...values });
+      this.details.delete(step.id);
+    } else if (values.id) this.addStep(index, values);
   }
 
   addStep(index, values) {
