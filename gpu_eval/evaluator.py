@@ -43,6 +43,7 @@ from gpu_eval.workers import CandidateFailure, JudgeProcess, RunnerProcess
 __all__ = ["EvaluationSession", "EvaluatorFault", "OperatorReport", "UnusableInput", "ignore"]
 
 DEFAULT_POLICY = EvaluationPolicy()
+CLOCK_SLACK = 1.05  # the device's clock and the host's are two crystals
 
 
 def ignore(phase: str) -> None:
@@ -251,8 +252,16 @@ class EvaluationSession:
         return Pair(candidate["us"], baseline["us"], is_disturbed(candidate) or is_disturbed(baseline))
 
     def _run(self, runner: RunnerProcess, record: Record) -> dict[str, float]:
-        """One call of the candidate: microseconds between two full synchronises, and those spent waiting."""
-        return dict(runner.ask("run", "A call of the kernels", record.left(self.limits.run_s)))
+        """One call of the candidate: its microseconds, the wall clock's, and those spent waiting for a core.
+
+        Raises EvaluatorFault when the device claims more time than passed: then neither clock can be trusted.
+        """
+        answer = dict(runner.ask("run", "A call of the kernels", record.left(self.limits.run_s)))
+        if answer["us"] > CLOCK_SLACK * answer["wall_us"]:
+            raise EvaluatorFault(
+                f"The device's clock says {answer['us']:.1f} us where {answer['wall_us']:.1f} us passed."
+            )
+        return answer
 
     def _verify(self, judge: JudgeProcess, record: Record, name: str, keep: bool = True) -> None:
         """Let the judge look at the outputs. A failure is the verdict."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory.policy import START
 from optimizer.models import Candidate, CandidateEvaluation, HealthReport, Run, Step
-from optimizer.recipes import Schedule, schedule_facts
+from optimizer.recipes import Schedule, naive_schedule, schedule_facts
 from optimizer.serializers import deciding_evaluation
 
 SMALL_LAUNCH_DISTANCE = 8.0  # eager time under this many empty launches: the launch dominates
@@ -50,16 +50,16 @@ def facts(
         if earlier[-1].direction:
             known["last_direction"] = earlier[-1].direction.key
     if report.graph is not None:
-        known.update(schedule_facts(report.graph, schedule_of(run, parent)))
+        known.update(schedule_facts(report.graph, schedule_of(run, report, parent)))
     known.update(measured_facts(parent))
     return {name: value for name, value in known.items() if value is not None}
 
 
-def schedule_of(run: Run, parent: Candidate | None) -> Schedule | None:
-    """The schedule of a plan that recipes made ({} is the naive one); None for any other plan. PyTorch itself
-    runs a kernel for each operation, as the naive schedule does."""
+def schedule_of(run: Run, report: HealthReport, parent: Candidate | None) -> Schedule | None:
+    """The schedule of a plan that recipes made; None for any other plan. PyTorch itself runs a kernel for
+    each operation, as the naive schedule does."""
     if parent is None:
-        return Schedule()
+        return naive_schedule(report.device_kind)
     if not (parent.schedule or run.proposer == "recipes"):
         return None
     return Schedule.from_json(parent.schedule)

@@ -130,8 +130,7 @@ def outcome_of(state: SearchState, recipe: dict[str, Any] | None) -> Outcome:
 def current_schedule(state: SearchState) -> Schedule:
     if state.parent is not None and state.parent.schedule:
         return Schedule.from_json(state.parent.schedule)
-    assert state.graph is not None
-    return naive_schedule(state.graph)
+    return naive_schedule(state.language)
 
 
 def generate(state: SearchState, schedule: Schedule, note: str) -> Proposal:
