@@ -200,8 +200,18 @@ def measured(ctx: StepContext, candidate: Candidate, kind: EvaluationKind) -> Ca
             time_us=result.candidate.median_us if result.candidate else None,
             baseline_us=result.baseline.median_us if result.baseline else None,
         )
+        seconds = with_phases(ctx.step.stage_seconds, result.phase_seconds)
+        Step.objects.filter(pk=ctx.step.pk).update(stage_seconds=seconds)
         save.event("evaluation.done", **evaluation_payload(ctx.step, evaluation))
     return evaluation
+
+
+def with_phases(stage_seconds: dict[str, float], phase_seconds: dict[str, float]) -> dict[str, float]:
+    """A step's seconds with those of one more evaluation's phases added."""
+    seconds = dict(stage_seconds)
+    for phase, spent in phase_seconds.items():
+        seconds[phase] = round(seconds.get(phase, 0.0) + spent, 4)
+    return seconds
 
 
 def evaluation_payload(step: Step, evaluation: CandidateEvaluation) -> dict[str, Any]:

@@ -98,12 +98,21 @@ function options(rows, width) {
       y: { range: () => [-0.6, rows.length - 0.4] },
     },
     axes: [
-      { ...axis, size: 26, space: 70, values: (plot, ticks) => ticks.map((tick) => (tick === null ? "" : durationUs(tick))) },
+      { ...axis, size: 26, space: 70, ...(logarithmic ? { splits: () => roundTimes(low * 0.9, high * 1.1), filter: (plot, splits) => splits } : {}), values: (plot, ticks) => ticks.map((tick) => (tick === null ? "" : durationUs(tick))) },
       { ...axis, size: 86, grid: { show: false }, splits: () => rows.map((_, row) => level(row, rows)).reverse(), values: (plot, splits) => splits.map((at) => rows[rows.length - 1 - at]?.label ?? "") },
     ],
     series: [{}, ...rows.map(({ label, tone }) => dots(label, cssVariable(`--v-${tone}`, "#888")))],
     hooks: { draw: [(plot) => drawMedians(plot, rows)] },
   };
+}
+
+/** 1, 2 and 5 times powers of ten between two times: ticks of a logarithmic axis. */
+function roundTimes(low, high) {
+  const ticks = [];
+  for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) {
+    for (const step of [1, 2, 5]) if (step * power >= low && step * power <= high) ticks.push(step * power);
+  }
+  return ticks;
 }
 
 function dots(label, colour) {

@@ -41,6 +41,7 @@ const LABELS = {
   device_key: "Device",
   speedup: "Over eager",
   source: "Made by",
+  preset: "Sizes",
 };
 const HIDDEN = new Set(["candidate", "name", "inputs", "outputs", "step"]);
 
