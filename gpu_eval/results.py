@@ -126,7 +126,7 @@ class Evaluation:
     """One candidate judged once.
 
     ``speedup`` is the median of eager time over candidate time; ``speedup_low`` and ``speedup_high`` bound
-    its 95 % bootstrap interval. ``faster`` holds only when the whole interval lies above 1. Times are ``None``
+    its 95 % bootstrap interval. ``faster`` holds only when the whole interval lies above 1. Times are None
     unless the verdict is ``correct`` (or ``quarantined``, where they are shown but never count).
     """
 
