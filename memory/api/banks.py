@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils.text import slugify
 from drf_spectacular.types import OpenApiTypes
@@ -21,10 +20,11 @@ from htam_site.roles import Role
 from memory.api.context import CONTEXT_PARAMETERS, evidence_context
 from memory.api.parsers import RawJSONParser, TooLarge
 from memory.bankfile import MAX_BYTES, BankError, parse_bank
+from memory.counts import with_counts
 from memory.exporting import dump_bank, export_bank
 from memory.graph import graph_json
 from memory.importing import import_bank
-from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from memory.models import MemoryBank
 from memory.serializers import BankSerializer, StatisticsSerializer
 
 
@@ -88,16 +88,7 @@ class BankViewSet(
     queryset = MemoryBank.objects.all()
 
     def get_queryset(self) -> QuerySet[MemoryBank]:
-        return (
-            MemoryBank.objects.select_related("created_by")
-            .annotate(
-                directions_count=_count(GlobalNode, "bank"),
-                strategies_count=_count(LocalNode, "direction__bank"),
-                edges_count=_count(TransitionEdge, "bank"),
-                evidence_count=_count(Evidence, "bank"),
-            )
-            .order_by("name")
-        )
+        return with_counts(MemoryBank.objects.select_related("created_by").order_by("name"))
 
     def perform_create(self, serializer: serializers.BaseSerializer[MemoryBank]) -> None:
         serializer.save(created_by=self.request.user)
@@ -168,13 +159,6 @@ class BankViewSet(
 
     def _created(self, bank: MemoryBank) -> Response:
         return Response(self.get_serializer(self.get_queryset().get(pk=bank.pk)).data, status=201)
-
-
-def _count(model: Any, path: str) -> Any:
-    """Rows of one kind in the bank, as a subquery: joins would multiply each other."""
-    rows = model.objects.filter(**{path: OuterRef("pk")}).order_by().values(path)
-    counted = rows.annotate(number=Count("id")).values("number")
-    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
 def _body(request: Request) -> bytes:

@@ -10,8 +10,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from htam_site.roles import Role, require_role, roles_of
+from memory.counts import with_counts
 from memory.models import MemoryBank
-from memory.pages.counts import with_counts
 from memory.policy.conditions import FACTS, OPERATORS
 
 
