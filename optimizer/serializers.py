@@ -115,7 +115,9 @@ class OperatorWriteSerializer(serializers.Serializer[Any]):
     """What an upload carries: JSON with ``source``, or a form with a ``file``."""
 
     name = serializers.CharField(max_length=120)
-    source = serializers.CharField(required=False, trim_whitespace=False, allow_blank=True)
+    source = serializers.CharField(  # type: ignore[assignment]  # shadows Field.source, harmlessly
+        required=False, trim_whitespace=False, allow_blank=True
+    )
     file = serializers.FileField(required=False)
     description = serializers.CharField(required=False, allow_blank=True, default="")
     precision = serializers.ChoiceField([item.value for item in Precision], default=Precision.FP32.value)
@@ -134,7 +136,9 @@ class OperatorChangeSerializer(OperatorWriteSerializer):
 
 
 class SourceSerializer(serializers.Serializer[Any]):
-    source = serializers.CharField(trim_whitespace=False, allow_blank=True)
+    source = serializers.CharField(  # type: ignore[assignment]  # shadows Field.source, harmlessly
+        trim_whitespace=False, allow_blank=True
+    )
 
 
 class SourceCheckSerializer(serializers.Serializer[Any]):

@@ -15,6 +15,7 @@ from memory.policy import EvidenceContext, PolicyConfig
 from optimizer.choices import Stage
 from optimizer.loop import events, transitions
 from optimizer.loop.evaluation import Evaluator, Subject
+from optimizer.loop.events import Event
 from optimizer.loop.summary import dtype_of
 from optimizer.models import Candidate, HealthReport, Run, RunEvent, Step
 from optimizer.proposers import CandidateView, Proposer, SearchState
@@ -37,8 +38,8 @@ class Saving:
 
     to: Stage | None
     fields: dict[str, Any] = field(default_factory=dict)
-    events: list[events.Event] = field(default_factory=list)
-    last: Callable[[], list[events.Event]] = list
+    events: list[Event] = field(default_factory=list)
+    last: Callable[[], list[Event]] = list
 
     def event(self, kind: str, /, **payload: Any) -> None:
         self.events.append((kind, payload))

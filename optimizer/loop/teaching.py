@@ -40,18 +40,19 @@ def update(ctx: StepContext) -> None:
         return
     before = speedup_before(ctx.step)
     improved = evaluation.kind == "confirm" and looks_improved(evaluation, before)
+    gained = step_utility(ctx, evaluation, before)
     fields = {
         "result": candidate,
         "outcome": evaluation.outcome,
         "message": evaluation.message,
         "improved": improved,
-        "utility": step_utility(ctx, evaluation, before),
+        "utility": gained,
         "speedup": evaluation.speedup if evaluation.verdict == "correct" else None,
         "finished_at": timezone.now(),
     }
     with ctx.saving(Stage.DONE, **fields) as save:
         if ctx.step.direction is not None:  # None: somebody deleted it meanwhile
-            change = teach(ctx, ctx.step.direction, evaluation, before, improved, fields["utility"])
+            change = teach(ctx, ctx.step.direction, evaluation, before, improved, gained)
             save.fields["memory_change"] = change.to_json()
             save.event("memory.updated", step=ctx.step.pk, change=change.to_json())
         note_baseline(ctx.run.pk, evaluation)
