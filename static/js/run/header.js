@@ -7,6 +7,7 @@ import { toast } from "../toast.js";
 
 const LABELS = { queued: "Queued", running: "Running", paused: "Paused", finished: "Finished", stopped: "Stopped", cancelled: "Cancelled", failed: "Failed" };
 const TONES = { queued: "waiting", running: "live", paused: "held", finished: "good", stopped: "ended", cancelled: "ended", failed: "bad" };
+const VERIFIED = new Set(["faster", "correct", "slower"]);
 const PENDING = {
   pause: (step) => `Pausing: ${step} is finished first`,
   stop: (step) => `Stopping: ${step} is finished first`,
@@ -14,8 +15,8 @@ const PENDING = {
 };
 
 export class RunHeader {
-  constructor({ facts, actions, pill, connection }, store, urls, mayOperate) {
-    Object.assign(this, { facts, actions, pill, connection, store, urls, mayOperate });
+  constructor({ facts, actions, exporter, pill, connection }, store, urls, mayOperate) {
+    Object.assign(this, { facts, actions, exporter, pill, connection, store, urls, mayOperate });
     const draw = perFrame(() => this.draw());
     store.on(["run", "steps", "selection", "connection"], draw);
     this.dialog = document.getElementById("cancel-dialog");
@@ -26,6 +27,7 @@ export class RunHeader {
   draw() {
     this.drawFacts();
     this.drawActions();
+    this.drawExport();
     this.drawPill();
     this.drawConnection();
   }
@@ -74,6 +76,16 @@ export class RunHeader {
       action("x", "Cancel", run.status === "paused" ? "Closes the run" : `Kills ${step} now`, () => this.confirmCancel(), { name: "cancel", danger: true, disabled: pending === "cancel" }),
     );
     fill(this.actions, ...buttons);
+  }
+
+  /** There is something to take away once a step's kernel is correct. */
+  drawExport() {
+    const ready = this.store.ordered.some((step) => VERIFIED.has(step.outcome));
+    const hint = this.exporter.querySelector("small");
+    this.exporter.classList.toggle("disabled", !ready);
+    if (ready) this.exporter.removeAttribute("aria-disabled");
+    else this.exporter.setAttribute("aria-disabled", "true");
+    hint.textContent = ready ? "Kernel, verdicts, verify.py" : "Once a kernel is correct";
   }
 
   /** The step that a request would meet, in words. */

@@ -27,7 +27,7 @@ function start() {
   mountSteps(byId("steps"), store);
   mountPhases(byId("phases"), store);
   new RunHeader(
-    { facts: byId("run-facts"), actions: byId("run-actions"), pill: byId("new-steps"), connection: byId("live-state") },
+    { facts: byId("run-facts"), actions: byId("run-actions"), exporter: byId("export"), pill: byId("new-steps"), connection: byId("live-state") },
     store,
     urls,
     page.may_operate,
