@@ -1,4 +1,4 @@
-"""Pages of runs and memory on the server: filters, and a number of queries that does not grow with the data."""
+"""Pages of runs and memory on the server: filters, and query counts that do not grow with the data."""
 
 from __future__ import annotations
 

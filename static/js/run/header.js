@@ -64,16 +64,17 @@ export class RunHeader {
       return;
     }
     const step = this.inFlight();
+    const idle = run.status !== "running"; // queued or paused: nothing is in flight
     const pending = run.request;
     const buttons = [];
     if (run.status === "paused" || pending === "pause") {
       buttons.push(action("player-play", "Resume", pending === "pause" ? "Takes the pause back" : "Goes on with the next step", () => this.send("resume"), { name: "resume" }));
     } else {
-      buttons.push(action("player-pause", "Pause", `Finishes ${step}, then holds`, () => this.send("pause"), { name: "pause", disabled: Boolean(pending) }));
+      buttons.push(action("player-pause", "Pause", idle ? "Holds before the first step" : `Finishes ${step}, then holds`, () => this.send("pause"), { name: "pause", disabled: Boolean(pending) }));
     }
     buttons.push(
-      action("player-stop", "Stop", run.status === "paused" ? "Closes the run" : `Finishes ${step}, then closes`, () => this.send("stop"), { name: "stop", disabled: pending === "stop" || pending === "cancel" }),
-      action("x", "Cancel", run.status === "paused" ? "Closes the run" : `Kills ${step} now`, () => this.confirmCancel(), { name: "cancel", danger: true, disabled: pending === "cancel" }),
+      action("player-stop", "Stop", idle ? "Closes the run" : `Finishes ${step}, then closes`, () => this.send("stop"), { name: "stop", disabled: pending === "stop" || pending === "cancel" }),
+      action("x", "Cancel", idle ? "Closes the run" : `Kills ${step} now`, () => this.confirmCancel(), { name: "cancel", danger: true, disabled: pending === "cancel" }),
     );
     fill(this.actions, ...buttons);
   }
