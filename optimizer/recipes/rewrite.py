@@ -8,11 +8,6 @@ from collections.abc import Callable
 from optimizer.recipes.ir import Node, Program
 from optimizer.recipes.schedule import Schedule
 
-# erf(x) to 1.5e-7: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
-_ERF_P = 0.3275911
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-
-
 def rewrite(program: Program, schedule: Schedule, language: str) -> Program:
     """The program with the schedule's arithmetic. Nothing that the schedule does not ask for changes."""
     if schedule.online_softmax:
@@ -171,64 +166,34 @@ def _once_a_row(program: Program, node: Node, denominator: Node) -> bool:
     return bool(set(node.axes) & set(program.cols)) and not set(denominator.axes) & set(program.cols)
 
 
-FAST_CUDA = {"exp", "log", "log2", "log10", "sin", "cos", "tan", "pow", "div"}
-FAST_OPENCL = {"pow"}
+FAST_CUDA = {"exp", "log", "log2", "log10", "sin", "cos", "tan", "pow", "div", "tanh", "erf"}
+FAST_OPENCL = {"exp", "log", "pow", "tanh", "erf"}
 
 
 def with_fast_math(program: Program, language: str) -> Program:
-    """Hardware approximations, and short forms of tanh, erf, log1p and expm1 made of them."""
+    """Hardware approximations, and short forms of tanh, erf, log1p and expm1."""
     fast = FAST_CUDA if language == "cuda" else FAST_OPENCL
 
     def change(editor: _Editor, node: Node) -> Node | None:
         if node.dtype != "float32":
             return None
-        short = _SHORT.get(node.op)
-        if short is not None:
-            return short(
-                editor, node, "fast_exp" if "exp" in fast else "exp", "fast_log" if "log" in fast else "log"
-            )
-        if node.op in fast:
-            return dataclasses.replace(node, op=f"fast_{node.op}")
-        return None
+        inner = editor.nodes[node.args[0]]
+        if node.op == "tanh" and _is_softplus(editor, inner):
+            source = program.nodes[inner.id].args[0]
+            return dataclasses.replace(node, op="fast_tanh_softplus", args=program.nodes[source].args)
+        if node.op == "log1p":
+            total = editor.add("op", "add", node, (node.args[0], editor.const(node, 1.0)))
+            return dataclasses.replace(node, op="fast_log", args=(total,))
+        if node.op == "expm1":
+            grown = editor.add("op", "fast_exp", node, node.args)
+            return dataclasses.replace(node, op="sub", args=(grown, editor.const(node, 1.0)))
+        return dataclasses.replace(node, op=f"fast_{node.op}") if node.op in fast else None
+
+    def _is_softplus(editor: _Editor, inner: Node) -> bool:
+        original = program.nodes.get(inner.id)
+        return original is not None and original.op == "log1p" and program.nodes[original.args[0]].op == "exp"
 
     return _map_ops(program, change)
-
-
-def _short_tanh(editor: _Editor, node: Node, exp: str, log: str) -> Node:
-    two, one = editor.const(node, 2.0), editor.const(node, 1.0)
-    grown = editor.add("op", exp, node, (editor.add("op", "mul", node, (node.args[0], two)),))
-    share = editor.add("op", "div", node, (two, editor.add("op", "add", node, (grown, one))))
-    return dataclasses.replace(node, op="sub", args=(one, share))
-
-
-def _short_log1p(editor: _Editor, node: Node, exp: str, log: str) -> Node:
-    sum_ = editor.add("op", "add", node, (node.args[0], editor.const(node, 1.0)))
-    return dataclasses.replace(node, op=log, args=(sum_,))
-
-
-def _short_expm1(editor: _Editor, node: Node, exp: str, log: str) -> Node:
-    grown = editor.add("op", exp, node, node.args)
-    return dataclasses.replace(node, op="sub", args=(grown, editor.const(node, 1.0)))
-
-
-def _short_erf(editor: _Editor, node: Node, exp: str, log: str) -> Node:
-    def op(name: str, *args: int) -> int:
-        return editor.add("op", name, node, args)
-
-    def const(value: float) -> int:
-        return editor.const(node, value)
-
-    size = op("abs", node.args[0])
-    t = op("div", const(1.0), op("add", op("mul", size, const(_ERF_P)), const(1.0)))
-    series = const(_ERF[0])
-    for coefficient in _ERF[1:]:
-        series = op("add", op("mul", series, t), const(coefficient))
-    tail = op(exp, op("mul", op("neg", size), size))
-    value = op("sub", const(1.0), op("mul", op("mul", series, t), tail))
-    return dataclasses.replace(node, op="copysign", args=(value, node.args[0]))
-
-
-_SHORT = {"tanh": _short_tanh, "log1p": _short_log1p, "expm1": _short_expm1, "erf": _short_erf}
 
 
 def with_fma(program: Program) -> Program:

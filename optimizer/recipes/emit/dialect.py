@@ -25,6 +25,8 @@ _FUNCTIONS = {
     ).split()},
 }  # fmt: skip
 
+QUICK = ("tanh", "tanh_softplus", "erf")  # on CUDA from one __expf; see `emit.quick`
+
 # Operations whose C text names an operand more than once; those operands become variables first.
 REPEATS_OPERANDS = {"max", "min", "isnan", "flush"}
 
@@ -134,6 +136,8 @@ class CudaDialect(Dialect):
     def fast(self, name: str, args: list[Expr], dtype: str, width: int) -> Expr:
         if name == "div":
             return Expr(f"__fdividef({args[0].text}, {args[1].text})")
+        if name in QUICK:
+            return Expr(f"quick_{name}({args[0].text})")
         return Expr(f"__{name}f({', '.join(arg.text for arg in args)})")
 
     def cast(self, arg: Expr, source: str, target: str, width: int) -> Expr:
@@ -166,7 +170,8 @@ class OpenclDialect(Dialect):
             logarithm = self.function("log2", [args[0]], dtype, width)
             inner = Expr(f"{args[1].at(PRODUCT)} * {logarithm}", PRODUCT, args[0].uniform and args[1].uniform)
             return Expr(self.function("exp2", [inner], dtype, width))
-        return Expr(self.function(f"native_{name}", args, dtype, width))
+        suffix = str(width) if width > 1 else ""
+        return Expr(f"quick_{name}{suffix}({args[0].text})")
 
     def cast(self, arg: Expr, source: str, target: str, width: int) -> Expr:
         if target == "bool":

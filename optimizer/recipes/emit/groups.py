@@ -576,6 +576,7 @@ class OpenclGroup(Group):
 
     def _lanes(self, code: Code, state: State, vector: State, width: int) -> None:
         kernel, kind = self.kernel, self.kernel.states.type_of(state.node, 1)
+        width = kernel.states.lanes(state.node, width)
         lanes = [kernel.names.new(f"{name}_lanes") for name in state.names]
         for name, lane, source in zip(state.names, lanes, vector.names, strict=True):
             code.add(f"{kind} {lane}[{width}];")

@@ -10,6 +10,7 @@ from optimizer.recipes.emit.access import Access
 from optimizer.recipes.emit.code import Code, Expr, Names
 from optimizer.recipes.emit.expressions import origin_names
 from optimizer.recipes.emit.memory import Hints
+from optimizer.recipes.emit.quick import quick_helpers
 from optimizer.recipes.emit.tile import TILES, Tile
 from optimizer.recipes.ir import Output, Program, contiguous_strides
 from optimizer.recipes.partition import KernelSpec
@@ -223,6 +224,7 @@ class KernelEmitter(ABC):
 
     def finished(self, code: Code, grid: str, block: str, **extra: object) -> Kernel:
         helpers = [helper.text() for helper in sorted(getattr(self.tile.memory, "helpers", ()))]  # type: ignore[attr-defined]
+        helpers = [*quick_helpers(code.text(), self.target.language), *helpers]
         return Kernel(self.name, code.text(), grid, block, tuple(self.args), tuple(helpers), **extra)  # type: ignore[arg-type]
 
     def global_id(self) -> str:

@@ -41,9 +41,13 @@ class States:
         self.dialect = dialect
         self.names = names
         self.long = long
-        self.exp = (
-            "__expf" if fast and dialect.name == "cuda" else ("expf" if dialect.name == "cuda" else "exp")
-        )
+        self.fast = fast
+
+    def exp(self, text: str, width: int) -> str:
+        """exp of a float32 expression."""
+        if self.dialect.name == "cuda":
+            return f"{'__expf' if self.fast else 'expf'}({text})"
+        return f"quick_exp{width if width > 1 else ''}({text})" if self.fast else f"exp({text})"
 
     def new(self, node: Node, wish: str, suffix: str = "") -> State:
         parts = COMPONENTS[node.op]
@@ -69,15 +73,23 @@ class States:
         }[node.op]  # fmt: skip
 
     def type_of(self, node: Node, width: int) -> str:
-        return self.dialect.type_of(self.dtype(node), width)
+        return self.dialect.type_of(self.dtype(node), self.lanes(node, width))
 
-    def _converted(self, text: str, node: Node, width: int) -> str:
-        """A float32 value as a term of the running result."""
-        if self.dtype(node) == node.dtype:
-            return text
-        if width > 1:
-            return f"convert_double{width}({text})"
-        return text  # C widens a single number by itself
+    def lanes(self, node: Node, width: int) -> int:
+        """Lanes of a running result over vectors of ``width``: four float64 fill a CPU's vector register."""
+        return min(width, 4) if self.dtype(node) != node.dtype else width
+
+    def _add(self, code: Code, name: str, text: str, node: Node, width: int) -> None:
+        """Add a float32 value or vector to a running sum."""
+        lanes = self.lanes(node, width)
+        if lanes < width:
+            term = self.names.new("term")
+            code.add(f"const {self.dialect.type_of(node.dtype, width)} {term} = {text};")
+            code.add(f"{name} += convert_double{lanes}({term}.lo) + convert_double{lanes}({term}.hi);")
+        elif width > 1 and self.dtype(node) != node.dtype:
+            code.add(f"{name} += convert_double{width}({text});")
+        else:
+            code.add(f"{name} += {text};")
 
     def declare(self, code: Code, state: State, width: int) -> None:
         kind = self.type_of(state.node, width)
@@ -100,7 +112,7 @@ class States:
         names = state.names
         if kind == "sum":
             text = value.text if width == 1 else self.dialect.splat(value, "float32", width)
-            code.add(f"{names[0]} += {self._converted(text, state.node, width)};")
+            self._add(code, names[0], text, state.node, width)
         elif kind == "prod":
             code.add(f"{names[0]} *= {value.at(PRODUCT + 1)};")
         elif kind in ("max", "min"):
@@ -113,8 +125,8 @@ class States:
             name = self.names.new("shifted")
             kind = self.dialect.type_of(state.node.dtype, 1 if value.uniform else width)
             code.add(f"const {kind} {name} = {value.at(SUM)} - {shift};")
-            code.add(f"{names[0]} += {self._converted(name, state.node, width)};")
-            code.add(f"{names[1]} += {self._converted(f'{name} * {name}', state.node, width)};")
+            self._add(code, names[0], name, state.node, width)
+            self._add(code, names[1], f"{name} * {name}", state.node, width)
         else:
             self._welford(code, state, value, width)
 
@@ -140,7 +152,8 @@ class States:
         code.add(
             f"const {kind} {peak} = ({value} > {names[0]}) | ({value} != {value}) ? {value} : {names[0]};"
         )
-        code.add(f"{names[1]} = {names[1]} * {self.exp}({names[0]} - {peak}) + {self.exp}({value} - {peak});")
+        rescaled = f"{names[1]} * {self.exp(f'{names[0]} - {peak}', width)}"
+        code.add(f"{names[1]} = {rescaled} + {self.exp(f'{value} - {peak}', width)};")
         code.add(f"{names[0]} = {peak};")
 
     def _welford(self, code: Code, state: State, value: Expr, width: int) -> None:
@@ -173,10 +186,9 @@ class States:
                 f"const {self.dialect.type_of('float32', width)} {peak} = "
                 f"({other[0]} > {into[0]}) | ({other[0]} != {other[0]}) ? {other[0]} : {into[0]};"
             )
-            code.add(
-                f"{into[1]} = {into[1]} * {self.exp}({into[0]} - {peak}) + "
-                f"{other[1]} * {self.exp}({other[0]} - {peak});"
-            )
+            mine = f"{into[1]} * {self.exp(f'{into[0]} - {peak}', width)}"
+            theirs = f"{other[1]} * {self.exp(f'{other[0]} - {peak}', width)}"
+            code.add(f"{into[1]} = {mine} + {theirs};")
             code.add(f"{into[0]} = {peak};")
         else:
             self._merge_welford(code, into, other, node)
