@@ -10,6 +10,7 @@ from typing import Any
 
 from optimizer.recipes.build import build_program
 from optimizer.recipes.ir import Program
+from optimizer.recipes.library import library_plan
 from optimizer.recipes.plan import write_plan
 from optimizer.recipes.schedule import Schedule
 from optimizer.recipes.unsupported import Unsupported
@@ -41,6 +42,8 @@ def graph_key(graph: dict[str, Any]) -> str:
 @lru_cache(maxsize=256)
 def plan_text(key: str, schedule: Schedule, language: str, compute_units: int) -> str:
     """The plan of `graph_key`'s graph, without notes. Cached: moves compare plans."""
+    if schedule.library:
+        return library_plan(json.loads(key), language)
     return write_plan(_program(key), schedule, language, {"compute_units": compute_units}, ())
 
 
@@ -85,4 +88,6 @@ def generate_plan(
     notes: Sequence[str] = (),
 ) -> str:
     """The plan's text in ``language`` ("cuda" or "opencl"). Raises Unsupported for a graph no recipe covers."""
+    if schedule.library:
+        return "".join(f"# {note}\n" for note in notes) + library_plan(graph, language)
     return write_plan(program_of(graph), schedule, language, device, notes)

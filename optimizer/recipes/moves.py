@@ -78,7 +78,11 @@ class Move:
         changed = self.change(schedule, program, facts.language, **values)
         if isinstance(changed, NotApplicable):
             return changed
-        if not _kernels_differ(facts, schedule, changed):
+        try:
+            differ = _kernels_differ(facts, schedule, changed)
+        except Unsupported as error:
+            return NotApplicable(f"{error.op} {error.reason}.")
+        if not differ:
             return NotApplicable("It would leave the kernels as they are.")
         return changed
 
@@ -280,6 +284,12 @@ def _precompute(schedule: Schedule, program: Program, language: str) -> Schedule
     return _changed(schedule, precompute_parameters=True)
 
 
+def _library(schedule: Schedule, program: Program, language: str) -> Schedule | NotApplicable:
+    return (
+        _changed(Schedule(), library=True) if not schedule.library else NotApplicable("It has this already.")
+    )
+
+
 def _hoist(schedule: Schedule, program: Program, language: str) -> Schedule | NotApplicable:
     return _changed(schedule, hoist_broadcast=True)
 
@@ -327,7 +337,7 @@ def _table() -> dict[str, Move]:
             "A CPU has no separate shared memory; its caches hold the operand.", _set(broadcast_in_shared=True))),
         Move("index_32bit", "Indices are 32-bit", _index_32bit),
         Move("precompute_parameters", "What depends on parameters only is computed once, in prepare", _precompute),
-        Move("library_reference", "PyTorch's own operations compute everything", _set(library=True)),
+        Move("library_reference", "PyTorch's own operations compute everything", _library),
         Move("recompute_instead_of_store", "Values with several readers are computed again", _set(recompute=True)),
         Move("flush_denormals", "Inputs below the normal range count as zero", _cpu_only(
             "Denormal numbers cost nothing on this device.", _set(flush_denormals=True))),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from optimizer.recipes.build import RESERVED
@@ -14,6 +16,7 @@ from optimizer.recipes.emit.rows import RowsEmitter
 from optimizer.recipes.emit.split import CombineEmitter, PartialEmitter
 from optimizer.recipes.ir import Output, Program
 from optimizer.recipes.partition import KernelSpec, Partition, partition
+from optimizer.recipes.precompute import prepared_values, split_off
 from optimizer.recipes.rewrite import rewrite
 from optimizer.recipes.schedule import Schedule
 
@@ -30,8 +33,75 @@ def write_plan(
     program: Program, schedule: Schedule, language: str, device: dict[str, Any], notes: Sequence[str]
 ) -> str:
     """The plan's text. ``device`` needs ``compute_units``; ``notes`` become comments at the top."""
-    program = rewrite(program, schedule, language)
-    return _PlanWriter(program, schedule, _target(language, device)).write(notes)
+    target = _target(language, device)
+    shared = _Shared()
+    keys = _prepared_keys(program) if schedule.precompute_parameters else {}
+    prepare: _Body | None = None
+    if keys:
+        before, program = split_off(program, keys)
+        plain = dataclasses.replace(Schedule(), fuse_all=True)
+        prepare = _BodyWriter(before, plain, target, shared, "prepare").write()
+        shared.notes.add(f"prepared once from the parameters: {', '.join(keys.values())}")
+    body = _BodyWriter(rewrite(program, schedule, language), schedule, target, shared, "forward").write()
+    return _assembled(program, keys, prepare, body, shared, language, notes)
+
+
+def _prepared_keys(program: Program) -> dict[int, str]:
+    taken = {leaf.name for leaf in program.leaves.values()}
+    keys: dict[int, str] = {}
+    for node_id in prepared_values(program):
+        name = f"prepared_{program.nodes[node_id].origin}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        keys[node_id] = name
+    return keys
+
+
+@dataclass(frozen=True)
+class _Body:
+    """One function of the plan: its lines without head and return, its kernels, and its results' names."""
+
+    lines: list[str]
+    kernels: list[Kernel]
+    results: list[str]
+
+
+class _Shared:
+    """What the functions of one plan share: notes and kernel names."""
+
+    def __init__(self) -> None:
+        self.notes = Notes()
+        self.kernel_names: set[str] = set()
+
+
+def _assembled(
+    program: Program, keys: dict[int, str], prepare: _Body | None, body: _Body, shared: _Shared, language: str,
+    notes: Sequence[str],
+) -> str:  # fmt: skip
+    kernels = [*(prepare.kernels if prepare else []), *body.kernels]
+    helpers = list(dict.fromkeys(helper for kernel in kernels for helper in kernel.helpers))
+    source = "\n\n".join([*helpers, *(kernel.text for kernel in kernels)])
+    lines = [f"# {line}" for note in notes for line in note.splitlines()]
+    lines += [f"# {line}" for line in shared.notes.lines]
+    lines += [""] if lines else []
+    lines += [f'language = "{language}"', "", 'kernels = r"""', source, '"""', "", ""]
+    if prepare:
+        read = {node.op for node in program.nodes.values() if node.kind == "load"}
+        kept = [
+            leaf.expression for leaf in program.leaves.values() if leaf.kind == "param" and leaf.id in read
+        ]
+        entries = [f"{_key(text)}: {text}" for text in kept if _key(text)[1:-1] not in keys.values()]
+        entries += [f'"{key}": {result}' for key, result in zip(keys.values(), prepare.results, strict=True)]
+        lines += ["def prepare(params):", *prepare.lines, f"    return {{{', '.join(entries)}}}", "", ""]
+    parameters = ", ".join([*program.input_names, "params"])
+    lines += [f"def forward({parameters}):", *body.lines, f"    return {', '.join(body.results)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _key(expression: str) -> str:
+    """``"linear.bias"`` of ``params["linear.bias"]``."""
+    return expression.removeprefix("params[").removesuffix("]")
 
 
 def _target(language: str, device: dict[str, Any]) -> Target:
@@ -39,28 +109,25 @@ def _target(language: str, device: dict[str, Any]) -> Target:
     return Target(language, int(units), int(device.get("shared_bytes_per_block") or 48 * 1024))
 
 
-class _PlanWriter:
-    def __init__(self, program: Program, schedule: Schedule, target: Target) -> None:
+class _BodyWriter:
+    """Writes the statements of one function and the kernels that they launch."""
+
+    def __init__(
+        self, program: Program, schedule: Schedule, target: Target, shared: _Shared, function: str
+    ) -> None:
         self.program = program
         self.schedule = schedule
         self.target = target
         self.partition: Partition = partition(program, schedule)
-        self.notes = Notes()
+        self.shared = shared
+        self.function = function
         self.taken = {*RESERVED, *program.input_names}
         self.stored = self._stored_values()
-        self.kernel_names: set[str] = set()
 
-    def write(self, notes: Sequence[str]) -> str:
+    def write(self) -> _Body:
         kernels = [self._emit(spec) for spec in self.partition.kernels]
-        helpers = list(dict.fromkeys(helper for kernel in kernels for helper in kernel.helpers))
-        source = "\n\n".join([*helpers, *(kernel.text for kernel in kernels)])
-        lines = [f"# {line}" for note in notes for line in note.splitlines()]
-        lines += [f"# {line}" for line in self.notes.lines]
-        if lines:
-            lines.append("")
-        lines += [f'language = "{self.target.language}"', "", 'kernels = r"""', source, '"""', "", ""]
-        lines += self._forward(kernels)
-        return "\n".join(lines) + "\n"
+        lines = self._statements(kernels)
+        return _Body(lines, kernels, [self._result(output) for output in self.program.outputs])
 
     # stored values
 
@@ -71,6 +138,7 @@ class _PlanWriter:
                 stored[output.node].outputs.append(output)
                 continue
             wish = "out" if len(self.program.outputs) == 1 else f"out{number}"
+            wish = output.name if self.function == "prepare" else wish
             stored[output.node] = Stored(
                 output.node, self._variable(wish), output.axes, output.dtype, [output]
             )
@@ -93,7 +161,13 @@ class _PlanWriter:
 
     def _emit(self, spec: KernelSpec) -> Kernel:
         emitter = EMITTERS[spec.kind](
-            self.program, self.schedule, spec, self.stored, self.target, self._kernel_name(spec), self.notes
+            self.program,
+            self.schedule,
+            spec,
+            self.stored,
+            self.target,
+            self._kernel_name(spec),
+            self.shared.notes,
         )
         return emitter.emit()
 
@@ -111,16 +185,15 @@ class _PlanWriter:
             "combine": name.replace("_kernel", "_combine"),
         }.get(spec.kind, name)
         base, count = name, 2
-        while name in self.kernel_names:
+        while name in self.shared.kernel_names:
             name, count = f"{base}{count}", count + 1
-        self.kernel_names.add(name)
+        self.shared.kernel_names.add(name)
         return name
 
     # forward
 
-    def _forward(self, kernels: Sequence[Kernel]) -> list[str]:
-        parameters = ", ".join([*self.program.input_names, "params"])
-        lines = [f"def forward({parameters}):"]
+    def _statements(self, kernels: Sequence[Kernel]) -> list[str]:
+        lines: list[str] = []
         for leaf in self.program.leaves.values():
             if leaf.kind == "tensor" and not leaf.contiguous:
                 lines.append(f"    {leaf.expression} = contiguous({leaf.expression})")
@@ -135,8 +208,6 @@ class _PlanWriter:
                     lines.append(f"    {self.stored[root].variable} = {self._allocation(self.stored[root])}")
             if not self._is_empty(spec):
                 lines += _launch(kernel)
-        results = [self._result(output) for output in self.program.outputs]
-        lines.append(f"    return {', '.join(results)}")
         return lines
 
     def _is_empty(self, spec: KernelSpec) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from optimizer.recipes.ir import Node, Program
 from optimizer.recipes.schedule import Schedule
 
+
 def rewrite(program: Program, schedule: Schedule, language: str) -> Program:
     """The program with the schedule's arithmetic. Nothing that the schedule does not ask for changes."""
     if schedule.online_softmax:

@@ -84,6 +84,12 @@ class Group(ABC):
     def combine(self, code: Code, state: State) -> None:
         """Merge the group's running results; every thread gets the whole."""
 
+    def _row_guard(self, code: Code, at_once: int) -> None:
+        """Leave where a block reaches beyond the last row."""
+        if at_once == 1 or (self.schedule.exact_tile and self.kernel.walkers % at_once == 0):
+            return
+        code.add(f"if ({self.kernel.row_name} >= {self.kernel.rows_name}) return;")
+
     def _new_kept(self, states: Sequence[State], kept_done: set[int]) -> list[int]:
         """Values to keep that this pass computes."""
         kernel = self.kernel
@@ -151,7 +157,7 @@ class CudaGroup(Group):
         wide = "(long)" if self.kernel.wide else ""
         if self.strategy == "thread":
             code.add(f"const {index} {self.kernel.row_name} = {self.kernel.global_id()};")
-            code.add(f"if ({self.kernel.row_name} >= {self.kernel.rows_name}) return;")
+            self._row_guard(code, self.block)
             yield
         elif self.strategy == "warp":
             code.add(f"const int lane = threadIdx.x % {WARP};")
@@ -159,8 +165,7 @@ class CudaGroup(Group):
                 f"{wide}blockIdx.x * {self.warps} + threadIdx.x / {WARP}" if self.warps > 1 else "blockIdx.x"
             )
             code.add(f"const {index} {self.kernel.row_name} = {where};")
-            if self.warps > 1:
-                code.add(f"if ({self.kernel.row_name} >= {self.kernel.rows_name}) return;")
+            self._row_guard(code, self.warps)
             yield
         elif self.rows_in_turn == 1:
             code.add(f"const {index} {self.kernel.row_name} = blockIdx.x;")
@@ -414,8 +419,7 @@ class OpenclGroup(Group):
                 yield
             return
         code.add(f"const {index} {name} = get_global_id(0);")
-        if self.local > 1:
-            code.add(f"if ({self.kernel.row_name} >= {self.kernel.rows_name}) return;")
+        self._row_guard(code, self.local)
         yield
 
     def describe(self, code: Code, note: Callable[[str], str]) -> None:
@@ -444,6 +448,8 @@ class OpenclGroup(Group):
     def reduce_loop(self, code, states, shifts, row_known, kept_done, later, accumulators):  # type: ignore[no-untyped-def]
         kernel, index = self.kernel, self.kernel.index
         width, cols = kernel.width, kernel.cols
+        if self.schedule.vector_width == 16 and width == 8:
+            accumulators = max(accumulators, 2)  # two vectors of eight: wider ones are no type of a CPU
         accumulators = min(accumulators, max(kernel.walk // width, 1))
         new_kept = self._new_kept(states, kept_done)
         if width == 1 and accumulators == 1:

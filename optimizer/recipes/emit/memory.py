@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from optimizer.recipes.emit.code import Code
 from optimizer.recipes.emit.dialect import DIALECTS
@@ -98,9 +99,9 @@ class CudaMemory:
         self.hints = hints
         self.helpers: set[Helper] = set()
 
-    def scalar_load(self, address: str, dtype: str, stream: bool) -> str:
+    def scalar_load(self, address: str, dtype: str, stream: bool, on_chip: bool = False) -> str:
         """One element. ``address`` is pointer plus offset; ``stream``: it is read only once."""
-        hint = self._load_hint(stream)
+        hint = "" if on_chip else self._load_hint(stream)
         text = f"{hint}({address})" if hint else _element(address)
         return f"{text} != 0" if dtype == "bool" else text
 
@@ -110,12 +111,12 @@ class CudaMemory:
         else:
             code.add(f"{_element(address)} = {value};")
 
-    def wide_load(
-        self, code: Code, array: str, address: str, dtype: str, width: int, stream: bool, there: str
-    ) -> None:
-        helper = Helper("load", dtype, width, self._load_hint(stream), bool(there))
+    def wide_load(self, code: Code, array: str, place: Any, width: int, there: str) -> None:
+        """``width`` elements into an array. ``place``: a `tile.Place`."""
+        hint = "" if place.on_chip else self._load_hint(place.stream)
+        helper = Helper("load", place.dtype, width, hint, bool(there))
         self.helpers.add(helper)
-        code.add(f"{helper.name}({address}, {array}{', ' + there if there else ''});")
+        code.add(f"{helper.name}({place.address}, {array}{', ' + there if there else ''});")
 
     def wide_store(self, code: Code, array: str, address: str, dtype: str, width: int, there: str) -> None:
         hint = "__stcs" if self.hints.streaming_stores else ""

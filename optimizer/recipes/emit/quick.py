@@ -74,7 +74,13 @@ _ERF = """
 }}
 """
 
-_BODIES = {"exp": _EXP_OPENCL, "log": _LOG_OPENCL, "tanh": _TANH, "tanh_softplus": _TANH_SOFTPLUS, "erf": _ERF}
+_BODIES = {
+    "exp": _EXP_OPENCL,
+    "log": _LOG_OPENCL,
+    "tanh": _TANH,
+    "tanh_softplus": _TANH_SOFTPLUS,
+    "erf": _ERF,
+}
 _CALL = re.compile(r"\bquick_(exp|log|tanh_softplus|tanh|erf)(\d*)\(")
 _NEEDS_EXP = {"tanh", "tanh_softplus", "erf"}
 

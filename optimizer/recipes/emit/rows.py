@@ -68,6 +68,11 @@ class RowsEmitter(KernelEmitter):
         self.size_argument("cols", self.size_expression(self._col_axes()))
         self.grid, self.block = self.group.launch(rows)
 
+    @property
+    def walkers(self) -> int:
+        """Rows (or pieces of rows) that groups go through, one each."""
+        return self.rows
+
     def _walk(self) -> int:
         """Columns that one thread, warp or block goes through."""
         return self.cols

@@ -67,6 +67,10 @@ class PartialEmitter(_SplitEmitter):
         self.size_argument("cols", self.size_expression(self._col_axes()))
         self.grid, self.block = self.group.launch(units)
 
+    @property
+    def walkers(self) -> int:
+        return self.rows * self.parts
+
     def _walk(self) -> int:
         return self.piece
 

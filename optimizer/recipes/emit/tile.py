@@ -20,7 +20,8 @@ class Place:
     """Where a tile finds an operand. ``mode``: "vector" (neighbours), "uniform" (one element), "gather".
 
     ``address`` is pointer plus offset of the first element, ``lane_address`` that of lane ``k`` (gather).
-    ``stream``: nobody reads it again. ``aligned``: vectors start at a multiple of their size.
+    ``stream``: nobody reads it again. ``aligned``: vectors start at a multiple of their size. ``on_chip``: shared
+    memory, where cache hints mean nothing.
     """
 
     mode: str
@@ -29,6 +30,7 @@ class Place:
     lane_address: Callable[[str], str] | None = None
     stream: bool = True
     aligned: bool = True
+    on_chip: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,9 @@ class Tile(ABC):
         texts of all values where single elements (CUDA) or vectors (OpenCL) are at hand. ``there``: how many
         elements the tile really has, where that can be fewer than ``width``."""
 
+    @abstractmethod
+    def hoist(self, code: Code, width: int, loads: dict[int, Place]) -> dict[int, Expr]: ...
+
     def _value_name(self, node_id: int, places: dict[int, Place]) -> str:
         node = self.program.nodes[node_id]
         wish = self.program.leaves[node.op].name if node.kind == "load" else self.value_names[node_id]
@@ -95,7 +100,7 @@ class CudaTile(Tile):
             if place.mode == "vector":
                 arrays[node_id] = name = self._value_name(node_id, loads)
                 code.add(f"{self.dialect.types[place.dtype]} {name}[{width}];")
-                self.memory.wide_load(code, name, place.address, place.dtype, width, place.stream, there)
+                self.memory.wide_load(code, name, place, width, there)
                 env[node_id] = Expr(f"{name}[k]")
             elif place.mode == "uniform":
                 env[node_id] = self._scalar(code, node_id, place, place.address, loads)
@@ -131,9 +136,22 @@ class CudaTile(Tile):
                     code, out[store.node], store.place.address, store.place.dtype, width, there
                 )
 
+    def hoist(self, code: Code, width: int, loads: dict[int, Place]) -> dict[int, Expr]:
+        """Load operands ahead of a loop; tiles inside it get them as known."""
+        known: dict[int, Expr] = {}
+        for node_id, place in loads.items():
+            if width == 1 or place.mode == "uniform":
+                known[node_id] = self._scalar(code, node_id, place, place.address, loads)
+                continue
+            name = self._value_name(node_id, loads)
+            code.add(f"{self.dialect.types[place.dtype]} {name}[{width}];")
+            self.memory.wide_load(code, name, place, width, "")
+            known[node_id] = Expr(f"{name}[k]")
+        return known
+
     def _scalar(self, code: Code, node_id: int, place: Place, address: str, loads: dict[int, Place]) -> Expr:
         name = self._value_name(node_id, loads)
-        text = self.memory.scalar_load(address, place.dtype, place.stream)
+        text = self.memory.scalar_load(address, place.dtype, place.stream, place.on_chip)
         code.add(f"const {self.dialect.types[place.dtype]} {name} = {text};")
         return Expr(name, ATOM, uniform=place.mode == "uniform")
 
@@ -163,6 +181,17 @@ class OpenclTile(Tile):
                 self.memory.store(code, place.address, value, place.dtype, width, place.aligned)
             else:
                 self._scatter(code, place, value, width)
+
+    def hoist(self, code: Code, width: int, loads: dict[int, Place]) -> dict[int, Expr]:
+        """Load operands ahead of a loop; tiles inside it get them as known."""
+        known: dict[int, Expr] = {}
+        for node_id, place in loads.items():
+            name = self._value_name(node_id, loads)
+            uniform = place.mode == "uniform"
+            kind = self.dialect.type_of(place.dtype, 1 if uniform else width)
+            code.add(f"const {kind} {name} = {self._loaded(place, width)};")
+            known[node_id] = Expr(name, ATOM, uniform)
+        return known
 
     def _loaded(self, place: Place, width: int) -> str:
         if place.mode == "uniform" or width == 1:
