@@ -10,11 +10,12 @@ import uuid
 from django.db import transaction
 
 from gpu_eval.errors import UnusableInput
+from optimizer.choices import OperatorStatus
 from optimizer.loop import engine, processes, transitions
 from optimizer.loop.evaluation import LiveEvaluator
 from optimizer.models import Operator, RunEvent
 from optimizer.services import operators, workers
-from optimizer.services.queue import enqueue_step
+from optimizer.services.queue import enqueue_samples, enqueue_step
 
 log = logging.getLogger(__name__)
 _evaluator: LiveEvaluator | None = None
@@ -46,6 +47,16 @@ def inspect_operator(operator_id: int, device: str = "auto") -> None:
         operators.mark_not_inspected(operator, f"Inspection broke on our side; the log has it as {error_id}.")
     finally:
         workers.set_activity("")
+
+
+def inspect_samples() -> None:
+    """Inspect one waiting sample, then queue this again: what people ask for meanwhile comes in between."""
+    waiting = Operator.objects.filter(is_sample=True, status=OperatorStatus.PENDING, status_reason="")
+    operator = waiting.order_by("name").first()
+    if operator is None:
+        return
+    inspect_operator(operator.pk)
+    enqueue_samples()
 
 
 def evaluator() -> LiveEvaluator:

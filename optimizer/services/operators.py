@@ -69,6 +69,8 @@ def create_operator(
 ) -> Operator:
     """Parse, save and queue the inspection. Nothing is saved when the file is unusable.
 
+    Samples queue no inspection of their own: `optimizer.tasks.inspect_samples` takes them one at a time.
+
     Raises UnusableInput (the source) or Refused (the name), each with one sentence.
     """
     name = checked_name(name)
@@ -85,7 +87,8 @@ def create_operator(
                 library_policy=library_policy,
                 is_sample=is_sample,
             )
-            enqueue_inspection(operator.pk)
+            if not is_sample:
+                enqueue_inspection(operator.pk)
     except IntegrityError:
         raise Refused(f"There is an operator called {name!r} already.") from None
     return operator

@@ -37,6 +37,11 @@ def enqueue_inspection(operator_id: int, device: str = "auto") -> None:
     )
 
 
+def enqueue_samples() -> None:
+    """Queue the inspection of the next sample that waits for one."""
+    transaction.on_commit(partial(async_task, "optimizer.tasks.inspect_samples", task_name="inspect-samples"))
+
+
 def step_task_name(run_id: int) -> str:
     return f"run-{run_id}"
 

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 
 from optimizer.models import Operator
 from optimizer.services import operators
+from optimizer.services.queue import enqueue_samples
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
@@ -29,6 +30,8 @@ class Command(BaseCommand):
             elif known.is_sample and known.source != source and not known.runs.exists():
                 operators.update_operator(known, source=source)
                 changed += 1
+        if added:
+            enqueue_samples()
         self.stdout.write(f"Sample operators: {added} added, {changed} updated, {self.total()} in all.")
 
     def total(self) -> int:
