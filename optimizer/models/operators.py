@@ -29,7 +29,9 @@ class Operator(models.Model):
     precision = models.CharField(max_length=8, choices=PRECISIONS, default=Precision.FP32)
     library_policy = models.CharField(max_length=8, choices=LIBRARY_POLICIES, default=LibraryPolicy.ALLOW)
     is_sample = models.BooleanField(default=False)
-    override_reason = models.TextField(blank=True, help_text="Why its owner lets runs start despite a failed gate.")
+    override_reason = models.TextField(
+        blank=True, help_text="Why its owner lets runs start despite a failed gate."
+    )
     override_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
@@ -53,7 +55,9 @@ class HealthReport(models.Model):
     device_kind = models.CharField(max_length=10, help_text='"cuda" or "opencl"')
     device_key = models.CharField(max_length=160)
     report = models.JSONField(help_text="gpu_eval.operators.health.Health as JSON.")
-    graph = models.JSONField(null=True, blank=True, help_text="The captured ATen graph recipes read; null if none.")
+    graph = models.JSONField(
+        null=True, blank=True, help_text="The captured ATen graph recipes read; null if none."
+    )
     graph_reason = models.TextField(blank=True, help_text="Why no graph could be captured.")
     created_at = models.DateTimeField(auto_now_add=True)
 

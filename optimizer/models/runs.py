@@ -39,7 +39,9 @@ class Run(models.Model):
     best_speedup = models.FloatField(null=True, blank=True)
     best_speedup_low = models.FloatField(null=True, blank=True)
     best_speedup_high = models.FloatField(null=True, blank=True)
-    baseline_us = models.FloatField(null=True, blank=True, help_text="PyTorch eager, median of the first evaluation.")
+    baseline_us = models.FloatField(
+        null=True, blank=True, help_text="PyTorch eager, median of the first evaluation."
+    )
     cost_dollars = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True)
     event_seq = models.PositiveBigIntegerField(default=0, help_text="Sequence number of the newest event.")
     lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that holds this run now.")
@@ -78,7 +80,9 @@ class Step(models.Model):
     strategy = models.ForeignKey(
         "memory.LocalNode", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    strategy_choice = models.JSONField(default=dict, help_text="The options with their scores, the reason, the choice.")
+    strategy_choice = models.JSONField(
+        default=dict, help_text="The options with their scores, the reason, the choice."
+    )
     parent = models.ForeignKey(
         "optimizer.Candidate",
         on_delete=models.SET_NULL,
@@ -95,8 +99,12 @@ class Step(models.Model):
     improved = models.BooleanField(default=False)
     utility = models.FloatField(null=True, blank=True)
     speedup = models.FloatField(null=True, blank=True, help_text="Of the step's result over PyTorch eager.")
-    memory_change = models.JSONField(default=dict, help_text="Direction, strategy and edge utilities before and after.")
-    stage_seconds = models.JSONField(default=dict, help_text="Seconds spent per stage, evaluation phases included.")
+    memory_change = models.JSONField(
+        default=dict, help_text="Direction, strategy and edge utilities before and after."
+    )
+    stage_seconds = models.JSONField(
+        default=dict, help_text="Seconds spent per stage, evaluation phases included."
+    )
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -113,11 +121,15 @@ class Candidate(models.Model):
 
     step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="candidates")
     attempt = models.PositiveSmallIntegerField(default=0)
-    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    parent = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children"
+    )
     plan = models.TextField()
     plan_hash = models.CharField(max_length=64, db_index=True)
     language = models.CharField(max_length=10)
-    schedule = models.JSONField(default=dict, help_text="The recipe parameters that made it; {} for other proposers.")
+    schedule = models.JSONField(
+        default=dict, help_text="The recipe parameters that made it; {} for other proposers."
+    )
     note = models.TextField(blank=True, help_text="What the proposer changed, in its words.")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -10,7 +10,9 @@ class WorkerHeartbeat(models.Model):
 
     name = models.CharField(max_length=80, unique=True)
     queue = models.CharField(max_length=40)
-    device = models.JSONField(default=dict, help_text="gpu_eval.results.DeviceFacts of its default device, or {}.")
+    device = models.JSONField(
+        default=dict, help_text="gpu_eval.results.DeviceFacts of its default device, or {}."
+    )
     activity = models.CharField(max_length=120, blank=True, help_text='e.g. "timing run 14, step 3"')
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
