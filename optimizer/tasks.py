@@ -12,7 +12,7 @@ from django.db import transaction
 from gpu_eval.errors import UnusableInput
 from optimizer.choices import OperatorStatus
 from optimizer.loop import engine, processes, transitions
-from optimizer.loop.evaluation import LiveEvaluator
+from optimizer.loop.evaluation import LiveEvaluator, NoDevice
 from optimizer.models import Operator, RunEvent
 from optimizer.services import operators, workers
 from optimizer.services.queue import enqueue_samples, enqueue_step
@@ -41,6 +41,8 @@ def inspect_operator(operator_id: int, device: str = "auto") -> None:
         operators.apply_inspection(operator, evaluator().inspect(operators.subject_of(operator, device)))
     except UnusableInput as error:
         operators.mark_invalid(operator, str(error))
+    except NoDevice as error:
+        operators.mark_not_inspected(operator, str(error))
     except Exception:
         error_id = uuid.uuid4().hex[:12]
         log.exception("Inspecting operator %s broke, error %s", operator_id, error_id)

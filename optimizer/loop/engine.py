@@ -9,18 +9,18 @@ from enum import Enum
 from django.db import transaction
 from django.utils import timezone
 
-from gpu_eval.errors import UnusableInput
+from gpu_eval.errors import EvaluatorFault, UnusableInput
 from memory.policy import NoDirection
 from optimizer.choices import OperatorStatus, RunRequest, RunStatus, Stage
 from optimizer.loop import events, processes, transitions
 from optimizer.loop.context import Listener, StepContext, ignore
-from optimizer.loop.evaluation import EvaluationCancelled, Evaluator, NotRecorded
+from optimizer.loop.evaluation import EvaluationCancelled, Evaluator, NoDevice, NotRecorded
 from optimizer.loop.heartbeat import Watch
 from optimizer.loop.stages import STAGES
 from optimizer.loop.transitions import LostLease
 from optimizer.models import HealthReport, Run, Step
 from optimizer.proposers import Proposer, get_proposer
-from optimizer.services.operators import Refused, apply_inspection, mark_invalid, subject_of
+from optimizer.services.operators import Refused, apply_inspection, first_line, mark_invalid, subject_of
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +62,11 @@ def run_step(
         return settle(run_id)
     except (LostLease, EvaluationCancelled):
         return Progress.NOT_OURS
-    except (UnusableInput, Refused, NotRecorded, NoDirection) as error:
+    except (UnusableInput, Refused, NoDevice, NotRecorded, NoDirection) as error:
         fail(run_id, str(error))
+    except EvaluatorFault as error:
+        log.exception("The evaluator failed in run %s", run_id)
+        fail(run_id, f"The evaluator failed: {first_line(str(error))}")
     except Exception:
         error_id = uuid.uuid4().hex[:12]
         log.exception("Run %s failed, error %s", run_id, error_id)

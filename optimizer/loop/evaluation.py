@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from gpu_eval.devices import probe_devices
 from gpu_eval.evaluator import EvaluationSession
 from gpu_eval.operators.health import OperatorReport
 from gpu_eval.results import Evaluation, EvaluationPolicy
@@ -24,6 +25,10 @@ OnPhase = Callable[[str], None]  # called with "compile", "check", "time" as eac
 
 class EvaluationCancelled(Exception):
     """`Evaluator.cancel` ended the evaluation; there is no verdict."""
+
+
+class NoDevice(RuntimeError):
+    """This machine has no device of the kind that was asked for; one sentence."""
 
 
 class NotRecorded(LookupError):
@@ -45,7 +50,7 @@ class Evaluator(ABC):
     """Judges plans.
 
     Contract: a failed candidate is an `Evaluation` with its verdict, never an exception. Exceptions are
-    `EvaluationCancelled`, `NotRecorded`, `gpu_eval.errors.UnusableInput` (the operator itself) and
+    `EvaluationCancelled`, `NoDevice`, `NotRecorded`, `gpu_eval.errors.UnusableInput` (the operator itself) and
     `EvaluatorFault`. `cancel` may be called from another thread at any time, and ends what runs then within
     about a second.
     """
@@ -129,6 +134,10 @@ class LiveEvaluator(Evaluator):
     def _session_for(self, subject: Subject) -> EvaluationSession:
         if subject.device == "auto":
             subject = dataclasses.replace(subject, device=auto_device())
+        kinds = [facts.kind for facts in probe_devices()]
+        if subject.device not in kinds:
+            there = ", ".join(kinds) or "none"
+            raise NoDevice(f"This worker has no usable {subject.device} device (usable: {there}).")
         if self._session is None or self._subject != subject:
             self.close()
             session = EvaluationSession(
@@ -180,7 +189,5 @@ class RecordedEvaluator(Evaluator):
 
 def auto_device() -> str:
     """The device kind that "auto" means on this machine: cuda where a GPU answers, else opencl."""
-    from gpu_eval.devices import probe_devices
-
     kinds = [facts.kind for facts in probe_devices()]
     return "cuda" if "cuda" in kinds else "opencl"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from memory.models import LocalNode
 from memory.services import StrategyOption, choose_direction, strategy_options
@@ -236,15 +236,18 @@ def finished_steps(ctx: StepContext) -> list[Step]:
 
 
 def options_of(ctx: StepContext) -> list[StrategyOption]:
+    """The direction's strategies. Without the hierarchy the bank ranks them all in one list, of which these are
+    the direction's: its probability was the sum of theirs."""
     if ctx.step.direction is None:
         return []
-    return strategy_options(
-        ctx.run.bank, ctx.step.direction.key, ctx.step.state["facts"], ctx.evidence_context, ctx.config
-    )
+    key = ctx.step.direction.key
+    options = strategy_options(ctx.run.bank, key, ctx.step.state["facts"], ctx.evidence_context, ctx.config)
+    return [option for option in options if option.direction == key]
 
 
 def best_correct(run_id: int) -> Candidate | None:
-    """The fastest plan of the run that no evaluation faulted; the earlier one of equals."""
+    """The plan to build on: the last confirmed improvement; before there is one, the fastest correct plan."""
+    improved = Step.objects.filter(run_id=run_id, improved=True).order_by("-index").first()
     candidates = (
         Candidate.objects.filter(step__run_id=run_id, evaluations__verdict="correct")
         .select_related("step")
@@ -252,16 +255,15 @@ def best_correct(run_id: int) -> Candidate | None:
         .order_by("step__index", "attempt")
         .distinct()
     )
-    best, best_speedup = None, 0.0
-    for candidate in candidates:
-        evaluation = deciding_evaluation(candidate)
-        if (
-            evaluation is not None
-            and evaluation.verdict == "correct"
-            and (evaluation.speedup or 0.0) > best_speedup
-        ):
-            best, best_speedup = candidate, evaluation.speedup or 0.0
-    return best
+    if improved is not None:
+        return candidates.filter(pk=improved.result_id).first()
+    found = [(deciding_evaluation(candidate), candidate) for candidate in candidates]
+    correct = [(evaluation.speedup or 0.0, plan) for evaluation, plan in found if is_correct(evaluation)]
+    return max(correct, key=lambda pair: pair[0])[1] if correct else None
+
+
+def is_correct(evaluation: CandidateEvaluation | None) -> TypeGuard[CandidateEvaluation]:
+    return evaluation is not None and evaluation.verdict == "correct"
 
 
 def plan_hash(plan: str) -> str:

@@ -43,7 +43,7 @@ def facts(
         "step_index": step.index,
         "steps_left": run.steps_total - step.index + 1,
         "failures_in_a_row": failures_in_a_row(earlier),
-        "small": report.report.get("launch_distance", SMALL_LAUNCH_DISTANCE) < SMALL_LAUNCH_DISTANCE,
+        "small": is_small(report),
     }
     if earlier:
         known["last_verdict"] = earlier[-1].outcome
@@ -86,6 +86,12 @@ def measured_facts(parent: Candidate | None) -> dict[str, Any]:
         if values:
             found[name] = min(values) if name == "occupancy" else max(values)
     return found
+
+
+def is_small(report: HealthReport) -> bool | None:
+    """Whether the operator takes little longer than launching nothing; None where that was not measured."""
+    distance = report.report.get("launch_distance")
+    return None if distance is None else distance < SMALL_LAUNCH_DISTANCE
 
 
 def share(part: float | None, whole: float | None) -> float | None:

@@ -20,9 +20,14 @@ NEVER_COMPILED = frozenset({"compile_error", "rejected"})
 
 
 def speedup_before(step: Step) -> float:
-    """How fast the plan is that this step edits, over PyTorch eager; 1 where it edits PyTorch itself."""
+    """How fast the plan is that this step edits, over PyTorch eager; 1 where it edits PyTorch itself.
+
+    A plan that was not confirmed has not beaten PyTorch, whatever a noisy first measurement says.
+    """
     evaluation = deciding_evaluation(step.parent)
-    return (evaluation.speedup if evaluation else None) or 1.0
+    if evaluation is None or evaluation.speedup is None:
+        return 1.0
+    return evaluation.speedup if evaluation.kind == "confirm" else min(evaluation.speedup, 1.0)
 
 
 def looks_improved(evaluation: CandidateEvaluation, before: float) -> bool:

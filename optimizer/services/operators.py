@@ -179,8 +179,10 @@ def mark_invalid(operator: Operator, sentence: str) -> None:
 
 
 def mark_not_inspected(operator: Operator, sentence: str) -> None:
-    """Inspection itself broke: the operator waits, and says why."""
-    Operator.objects.filter(pk=operator.pk).update(status=OperatorStatus.PENDING, status_reason=sentence)
+    """Inspection could not be made: an operator without a report waits, and says why."""
+    Operator.objects.filter(pk=operator.pk, health_reports__isnull=True).update(
+        status=OperatorStatus.PENDING, status_reason=sentence
+    )
 
 
 def may_override(operator: Operator, user: Any) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from gpu_eval.devices import probe_devices
 from memory.models import Evidence
-from optimizer.choices import RunStatus, Stage
+from optimizer.choices import OperatorStatus, RunStatus, Stage
 from optimizer.loop import engine, processes, transitions
+from optimizer.loop.evaluation import LiveEvaluator
 from optimizer.models import Candidate, CandidateEvaluation, Run, RunEvent, Step
 from tests.optimizer.support import FateEvaluator, ScriptedProposer, make_run
 
@@ -203,3 +206,44 @@ def test_a_dead_process_is_told_from_a_living_one() -> None:
     assert processes.is_dead(f"{tag}:{pid}:1")
     assert processes.is_dead(f"{tag}:4194304:1")
     assert not processes.is_dead("another-host:1:1")
+
+
+def test_a_noisy_measurement_does_not_become_what_others_must_beat() -> None:
+    """A plan whose interval reaches below PyTorch is built on, but the next one has to beat PyTorch only."""
+
+    class Noisy(FateEvaluator):
+        def evaluate(self, *args: Any) -> Any:
+            result = super().evaluate(*args)
+            return dataclasses.replace(result, speedup_low=0.5) if result.speedup == 9.0 else result
+
+    run = make_run(steps_total=2)
+    engine.advance(run.pk, Noisy(), proposer=ScriptedProposer({1: ["correct 9.0"], 2: ["correct 2.0"]}))
+    run.refresh_from_db()
+    first, second = steps_of(run)
+    assert not first.improved
+    assert second.parent == first.result
+    assert second.improved
+    assert run.best_speedup == pytest.approx(2.0)
+
+
+def test_a_missing_device_fails_the_run_and_not_the_operator() -> None:
+    """What a worker lacks says nothing about the operator."""
+    run = make_run(device="cuda")
+    if "cuda" in [facts.kind for facts in probe_devices()]:
+        pytest.skip("this machine has a CUDA device")
+    with LiveEvaluator() as evaluator:
+        engine.advance(run.pk, evaluator)
+    run.refresh_from_db()
+    assert run.status == RunStatus.FAILED
+    assert run.error.startswith("This worker has no usable cuda device")
+    assert run.operator.status == OperatorStatus.READY
+
+
+@pytest.mark.parametrize("switch", ["use_hierarchy", "use_local_memory", "use_prefix"])
+def test_each_part_of_the_memory_can_be_switched_off(switch: str) -> None:
+    """A run without one part still finishes, and its strategies belong to its directions."""
+    run = work_off(make_run(policy={switch: False}))
+    assert run.status == RunStatus.FINISHED, run.error
+    for step in run.steps.select_related("strategy"):
+        assert step.strategy is not None
+        assert step.strategy.direction_id == step.direction_id

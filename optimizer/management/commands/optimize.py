@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from gpu_eval.errors import EvaluatorFault, UnusableInput
 from gpu_eval.results import dump_json
 from optimizer.choices import RunStatus
-from optimizer.loop.evaluation import Evaluator, LiveEvaluator, NotRecorded, RecordedEvaluator
+from optimizer.loop.evaluation import Evaluator, LiveEvaluator, NoDevice, NotRecorded, RecordedEvaluator
 from optimizer.models import Run, RunEvent
 from optimizer.services import foreground, replay, runs
 from optimizer.services.operators import Refused
@@ -39,7 +39,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             run = self.replay(options) if options["replay"] is not None else self.optimize(options)
-        except (Refused, UnusableInput, NotRecorded) as error:
+        except (Refused, UnusableInput, NoDevice, NotRecorded) as error:
             raise CommandError(str(error), returncode=UNUSABLE) from None
         except EvaluatorFault as error:
             raise CommandError(f"The evaluator failed: {error}", returncode=FAULT) from None
