@@ -98,7 +98,7 @@ class RunViewSet(viewsets.GenericViewSet[Run]):
     def steps(self, request: Request, pk: str) -> Response:
         """The run's steps as rows, in order."""
         rows = with_row_parts(self.get_object().steps.order_by("index"))
-        page = self.paginate_queryset(rows)  # type: ignore[arg-type]  # rows of another model than the route's
+        page: Any = self.paginate_queryset(rows)  # type: ignore[arg-type]  # rows of another model
         return self.get_paginated_response(StepSerializer(page, many=True).data)
 
     @extend_schema(

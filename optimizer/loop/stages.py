@@ -255,7 +255,7 @@ def best_correct(run_id: int) -> Candidate | None:
         .order_by("step__index", "attempt")
         .distinct()
     )
-    if improved is not None:
+    if improved is not None and improved.result_id is not None:
         return candidates.filter(pk=improved.result_id).first()
     found = [(deciding_evaluation(candidate), candidate) for candidate in candidates]
     correct = [(evaluation.speedup or 0.0, plan) for evaluation, plan in found if is_correct(evaluation)]
