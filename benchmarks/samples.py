@@ -1,4 +1,4 @@
-"""Whole runs over the sample operators: what six steps of recipes reach on this machine, beside eager and torch.compile.
+"""Whole runs over the sample operators: what six steps of recipes reach here, beside eager and torch.compile.
 
     python -m benchmarks.samples [--device auto] [--seed 0] [--plans FOLDER] [NAME ...]
 
