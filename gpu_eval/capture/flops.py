@@ -71,14 +71,17 @@ def _shapes(graph: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def _references(node: dict[str, Any]) -> list[str]:
+    """Names of the tensors a node reads, in the order of its arguments."""
     found: list[str] = []
-    stack: list[Any] = [*node["args"], *node["kwargs"].values()]
-    while stack:
-        item = stack.pop()
+
+    def visit(item: Any) -> None:
         if isinstance(item, dict) and "ref" in item:
             found.append(item["ref"])
         elif isinstance(item, list):
-            stack.extend(item)
+            for entry in item:
+                visit(entry)
+
+    visit([*node["args"], *node["kwargs"].values()])
     return found
 
 
@@ -93,8 +96,8 @@ def _node_flops(node: dict[str, Any], shapes: dict[str, list[int]]) -> int:
         left = operands[1] if name in ("addmm", "baddbmm", "addmv") and len(operands) > 1 else operands[0]
         return 2 * result * (left[-1] if left else 1)
     if name.startswith("conv") or name == "_convolution":
-        weight = operands[1]
-        return 2 * result * math.prod(weight[1:])
+        transposed = "transpose" in name or (len(node["args"]) > 6 and node["args"][6] is True)
+        return 2 * (math.prod(operands[0]) if transposed else result) * math.prod(operands[1][1:])
     if name == "scaled_dot_product_attention":
         query, key = operands[0], operands[1]
         return 4 * math.prod(query) * key[-2]

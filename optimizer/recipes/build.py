@@ -63,6 +63,8 @@ class _Reader:
         results = []
         for index, item in enumerate(self.graph["outputs"]):
             handle = self.values[item["ref"]] if isinstance(item, dict) and "ref" in item else None
+            if isinstance(handle, Unsupported):
+                raise handle
             if not isinstance(handle, Handle):
                 raise Unsupported(f"output {index}", "is not a tensor")
             results.append((item["ref"], handle))

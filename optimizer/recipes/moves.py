@@ -285,9 +285,7 @@ def _precompute(schedule: Schedule, program: Program, language: str) -> Schedule
 
 
 def _library(schedule: Schedule, program: Program, language: str) -> Schedule | NotApplicable:
-    return (
-        _changed(Schedule(), library=True) if not schedule.library else NotApplicable("It has this already.")
-    )
+    return _changed(schedule, library=True)
 
 
 def _hoist(schedule: Schedule, program: Program, language: str) -> Schedule | NotApplicable:

@@ -17,8 +17,7 @@ UNARY: list[Callable[[Tensor], Tensor]] = [
     lambda x: F.gelu(x, approximate="tanh"), lambda x: torch.clamp(x, -0.5, 1.25), lambda x: torch.clamp(x, max=0.75),
     lambda x: torch.exp(-x.abs()), lambda x: torch.log1p(x.abs()), lambda x: torch.sqrt(x.abs()),
     lambda x: torch.rsqrt(x * x + 1.0), lambda x: x**3, lambda x: (x * x + 0.5) ** 1.3, lambda x: 2.0 - x,
-    lambda x: 1.0 / (x * x + 2.0), lambda x: F.celu(x, 0.7), lambda x: F.softshrink(x, 0.3), lambda x: x.half().float()
-    if False else x * 1.5, lambda x: torch.expm1(torch.clamp(x, max=2.0)), lambda x: F.threshold(x, 0.1, -0.2),
+    lambda x: 1.0 / (x * x + 2.0), lambda x: F.celu(x, 0.7), lambda x: F.softshrink(x, 0.3), lambda x: x * 1.5, lambda x: torch.expm1(torch.clamp(x, max=2.0)), lambda x: F.threshold(x, 0.1, -0.2),
     lambda x: torch.nan_to_num(x, 0.5), lambda x: x.masked_fill(x > 0.5, -1.0), lambda x: (x > 0).float(),
 ]  # fmt: skip
 BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
@@ -140,7 +139,7 @@ def _values(shape: tuple[int, ...], specials: bool) -> Tensor:
     values = torch.randn(shape) * 2
     if specials and values.numel():
         flat = values.reshape(-1)
-        for number in (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e30, -1e30):
+        for number in (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e15, -1e15):
             if torch.rand(()) < 0.6:
                 flat[int(torch.randint(len(flat), ()))] = number
     return values

@@ -9,7 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from optimizer.recipes.emit.code import (
-    ATOM, BIT_AND, BIT_OR, BIT_XOR, COMPARE, EQUAL, PRODUCT, SUM, TERNARY, UNARY, Expr, number,
+    ATOM,
+    BIT_AND,
+    BIT_OR,
+    BIT_XOR,
+    COMPARE,
+    EQUAL,
+    PRODUCT,
+    SUM,
+    TERNARY,
+    UNARY,
+    Expr,
+    number,
 )  # fmt: skip
 from optimizer.recipes.ir import Node
 
@@ -82,7 +93,8 @@ class Dialect(ABC):
             tiny = Expr(
                 f"{self.function('fabs', [args[0]], dtype, width)} < {number(2.0**-126, dtype)}", COMPARE
             )
-            return self.select(tiny, Expr(number(0.0, dtype), uniform=True), args[0], dtype, width)
+            zero = Expr(f"{args[0].at(PRODUCT)} * {number(0.0, dtype)}", PRODUCT)  # keeps the sign
+            return self.select(tiny, zero, args[0], dtype, width)
         if op == "abs" and not operand.startswith("float"):
             return Expr(f"abs({args[0].text})")
         if op.startswith("fast_"):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optimizer.recipes.emit.access import (
-    Access, coordinate_texts, is_linear, largest_power, merged, offset_text, span_strides,
+    Access,
+    coordinate_texts,
+    is_linear,
+    largest_power,
+    merged,
+    offset_text,
+    span_strides,
 )  # fmt: skip
 from optimizer.recipes.emit.code import ATOM, UNARY, Code, Expr
 from optimizer.recipes.emit.groups import GROUPS, Group
