@@ -17,7 +17,8 @@ ITEM_BYTES = {
 VIEWS = {
     "view", "reshape", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "slice", "select",
     "split", "chunk", "alias", "detach", "getitem", "clone", "contiguous", "unbind", "split_with_sizes",
-    "flatten", "narrow", "_unsafe_view", "lift_fresh_copy", "_to_copy", "to", "empty", "full", "zeros", "ones", "arange",
+    "flatten", "narrow", "_unsafe_view", "lift_fresh_copy", "_to_copy", "to", "empty", "full", "zeros",
+    "ones", "arange",
 }  # fmt: skip
 
 # Operations for each element of the larger of input and output.

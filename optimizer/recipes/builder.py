@@ -388,7 +388,7 @@ def _without_duplicates(program: Program) -> Program:
         args = tuple(same[arg] for arg in node.args)
         value = repr(node.value) if isinstance(node.value, float) and math.isnan(node.value) else node.value
         key = (
-            node.kind, node.op, args, node.dtype, node.axes, node.strides, node.offset, type(node.value).__name__, value,
+            node.kind, node.op, args, node.dtype, node.axes, node.strides, node.offset, type(node.value), value,
         )  # fmt: skip
         same[node.id] = seen.setdefault(key, node.id)
         if same[node.id] == node.id:

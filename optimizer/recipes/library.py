@@ -1,4 +1,4 @@
-"""An operator as library calls: what PyTorch's own kernels do, in the plan language. The bar that kernels must clear."""
+"""An operator as library calls: PyTorch's own kernels in the plan language, the bar that ours must clear."""
 
 from __future__ import annotations
 

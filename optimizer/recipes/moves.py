@@ -296,8 +296,10 @@ def _table() -> dict[str, Move]:
     widths, counts = (4, 2, 8, 16), (4, 2, 8)
     moves = [
         Move("fuse_pointwise", "Chains of point-wise operations share a kernel", _set(fuse_pointwise=True)),
-        Move("fuse_prologue", "Point-wise producers move into the reductions that read them", _fuse_row("fuse_prologue")),
-        Move("fuse_epilogue", "Point-wise consumers move into the kernel that ends a reduction", _fuse_row("fuse_epilogue")),
+        Move("fuse_prologue", "Point-wise producers move into the reductions that read them",
+             _fuse_row("fuse_prologue")),
+        Move("fuse_epilogue", "Point-wise consumers move into the kernel that ends a reduction",
+             _fuse_row("fuse_epilogue")),
         Move("fuse_all", "One kernel computes everything", _set(fuse_all=True)),
         Move("vector_width", "One access moves several neighbouring elements", _vector_width, {"width": widths}),
         Move("items_per_thread", "A thread handles several vectors", _items, {"items": counts}),
@@ -314,7 +316,8 @@ def _table() -> dict[str, Move]:
         Move("shared_tree", "Threads combine partial results by a tree in shared memory", _gpu_only(
             "One work-item reduces a row; there is nothing to combine.", _needs_reduction(_set(warp_shuffle=False)))),
         Move("online_softmax", "Maximum and sum of exponentials in one pass", _needs_reduction(_online)),
-        Move("single_pass_moments", "Sum and sum of squares in one pass, around the row's first value", _moments("single_pass")),
+        Move("single_pass_moments", "Sum and sum of squares in one pass, around the row's first value",
+             _moments("single_pass")),
         Move("welford", "Mean and variance in one pass by Welford's update", _moments("welford")),
         Move("split_rows", "Pieces of a row in parallel, combined by a second kernel", _needs_reduction(_split),
              {"parts": (8, 2, 4, 16, 32, 64, 128)}),
@@ -324,7 +327,8 @@ def _table() -> dict[str, Move]:
         Move("read_only_loads", "Operands are promised not to overlap and read through the read-only path",
              _set(read_only_loads=True)),
         Move("fast_math", "Hardware approximations and short forms of exp, log, tanh, erf", _set(fast_math=True)),
-        Move("reciprocal_multiply", "Divisions by what is the same in a row become products", _set(reciprocal_multiply=True)),
+        Move("reciprocal_multiply", "Divisions by what is the same in a row become products",
+             _set(reciprocal_multiply=True)),
         Move("fma_contract", "Products and sums are rounded once", _cpu_only(
             "The compiler contracts products and sums already.", _set(fma_contract=True))),
         Move("exact_tile", "No bounds checks where tiles divide the data", _set(exact_tile=True)),

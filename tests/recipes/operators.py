@@ -13,11 +13,12 @@ from torch import Tensor, nn
 UNARY: list[Callable[[Tensor], Tensor]] = [
     torch.relu, torch.sigmoid, torch.tanh, F.silu, F.gelu, F.mish, F.hardswish, F.softplus, F.elu, F.selu, F.relu6,
     F.leaky_relu, F.hardtanh, F.hardsigmoid, F.logsigmoid, F.softsign, F.tanhshrink, torch.abs, torch.neg, torch.sin,
-    torch.cos, torch.erf, torch.floor, torch.round, torch.sign, torch.square,
+    torch.cos, torch.erf, torch.square,
     lambda x: F.gelu(x, approximate="tanh"), lambda x: torch.clamp(x, -0.5, 1.25), lambda x: torch.clamp(x, max=0.75),
     lambda x: torch.exp(-x.abs()), lambda x: torch.log1p(x.abs()), lambda x: torch.sqrt(x.abs()),
     lambda x: torch.rsqrt(x * x + 1.0), lambda x: x**3, lambda x: (x * x + 0.5) ** 1.3, lambda x: 2.0 - x,
-    lambda x: 1.0 / (x * x + 2.0), lambda x: F.celu(x, 0.7), lambda x: F.softshrink(x, 0.3), lambda x: x * 1.5, lambda x: torch.expm1(torch.clamp(x, max=2.0)), lambda x: F.threshold(x, 0.1, -0.2),
+    lambda x: 1.0 / (x * x + 2.0), lambda x: F.celu(x, 0.7), lambda x: F.softshrink(x, 0.3), lambda x: x * 1.5,
+    lambda x: torch.expm1(torch.clamp(x, max=2.0)), lambda x: F.threshold(x, 0.1, -0.2),
     lambda x: torch.nan_to_num(x, 0.5), lambda x: x.masked_fill(x > 0.5, -1.0), lambda x: (x > 0).float(),
 ]  # fmt: skip
 BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
@@ -28,8 +29,8 @@ BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
 ]  # fmt: skip
 REDUCTIONS: list[Callable[[Tensor, Any], Tensor]] = [
     lambda x, d: x.sum(d, keepdim=True), lambda x, d: x.mean(d, keepdim=True), lambda x, d: x.amax(d, keepdim=True),
-    lambda x, d: x.amin(d, keepdim=True), lambda x, d: torch.softmax(x.flatten(len(x.shape) - len(d)), -1).reshape(x.shape)
-    if len(d) == 1 else torch.amax(x, d, keepdim=True), lambda x, d: torch.logsumexp(x, d, keepdim=True),
+    lambda x, d: x.amin(d, keepdim=True), lambda x, d: torch.logsumexp(x, d, keepdim=True),
+    lambda x, d: torch.softmax(x, -1) if len(d) == 1 else torch.amax(x, d, keepdim=True),
     lambda x, d: x.var(d, keepdim=True), lambda x, d: x.std(d, keepdim=True, correction=0),
     lambda x, d: torch.linalg.vector_norm(x, 2, d, keepdim=True),
     lambda x, d: torch.linalg.vector_norm(x, 1, d, keepdim=True), lambda x, d: F.layer_norm(x, [x.shape[i] for i in d]),

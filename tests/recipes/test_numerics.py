@@ -171,6 +171,23 @@ def test_masks_and_integers(runner: PlanRunner) -> None:
     check(runner, Lambda(mixed), [x, mask, count], POINT_SCHEDULES)
 
 
+def test_steps_and_signs(runner: PlanRunner) -> None:
+    """Functions that jump agree on both sides of the jump and on it."""
+    x = torch.tensor([-2.5, -1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 1.5, 2.5, float("inf"), float("nan")])
+
+    def mixed(x: Tensor) -> tuple[Tensor, ...]:
+        return (
+            torch.floor(x),
+            torch.ceil(x),
+            torch.round(x),
+            torch.trunc(x),
+            torch.sign(x),
+            torch.remainder(x, 0.75),
+        )
+
+    check(runner, Lambda(mixed), [x], POINT_SCHEDULES)
+
+
 def test_scalar_inputs_are_arguments(runner: PlanRunner) -> None:
     """A number among the inputs reaches the kernel at call time."""
     torch.manual_seed(0)
@@ -196,5 +213,6 @@ def test_samples(runner: PlanRunner, path: Any) -> None:
     model, inputs = load_sample(path, **small)
     bold = Schedule(fuse_all=True, vector_width=8, row_strategy="block", row_storage="shared", warp_shuffle=True,
                     fast_math=True, reciprocal_multiply=True, streaming_stores=True, online_softmax=True,
-                    moments="single_pass", hoist_broadcast=True, index_32bit=True, precompute_parameters=True)  # fmt: skip
+                    moments="single_pass", hoist_broadcast=True, index_32bit=True,
+                    precompute_parameters=True)  # fmt: skip
     check(runner, model, inputs, [Schedule(), ROW_SCHEDULES[4], bold, Schedule(library=True)])

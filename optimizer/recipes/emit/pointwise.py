@@ -122,7 +122,8 @@ class PointwiseEmitter(KernelEmitter):
         known = {**self.known, **self.tile.hoist(code, width, hoisted)}
         for node_id, expr in self._row_values(code, known).items():
             known.setdefault(node_id, expr)
-        threads = min(self.schedule.block_size, -(-(-(-cols // width)) // 32) * 32) if self.cuda else 1
+        busy = -(-cols // width)
+        threads = min(self.schedule.block_size, -(-busy // 32) * 32) if self.cuda else 1
         start = self._scaled("threadIdx.x", width) if self.cuda else "0"
         if self.schedule.unroll > 1:
             code.add(f"#pragma unroll {self.schedule.unroll}")

@@ -417,9 +417,8 @@ class RowsEmitter(KernelEmitter):
         known = dict(row_known)
         for node_id, place in places.items():
             name = self.names.new(f"first_{self._kept_name(node_id)}")
-            code.add(
-                f"const {self.tile.dialect.types[place.dtype]} {name} = {self._load_scalar(place.address, place.dtype)};"
-            )
+            value = self._load_scalar(place.address, place.dtype)
+            code.add(f"const {self.tile.dialect.types[place.dtype]} {name} = {value};")
             known[node_id] = Expr(name, ATOM, uniform=True)
         env = self.tile.expressions.emit(code, [target], known, 1)
         return env[target].text

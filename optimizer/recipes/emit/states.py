@@ -191,12 +191,15 @@ class States:
             code.add(f"{into[1]} = {mine} + {theirs};")
             code.add(f"{into[0]} = {peak};")
         else:
-            self._merge_welford(code, into, other, node)
+            self._merge_welford(code, into, other, node, width)
 
-    def _merge_welford(self, code: Code, into: Sequence[str], other: Sequence[str], node: Node) -> None:
-        kind = self.dialect.types[node.dtype]
+    def _merge_welford(
+        self, code: Code, into: Sequence[str], other: Sequence[str], node: Node, width: int
+    ) -> None:
+        kind = self.type_of(node, width)
         total, delta, share = (self.names.new(name) for name in ("both_count", "mean_gap", "share"))
         zero, one = number(0, node.dtype), number(1, node.dtype)
+        one = one if width == 1 else f"({kind})({one})"
         code.add(f"const {kind} {total} = {into[2]} + {other[2]};")
         code.add(f"const {kind} {delta} = {other[0]} - {into[0]};")
         code.add(f"const {kind} {share} = {other[2]} / ({total} > {zero} ? {total} : {one});")
