@@ -12,7 +12,7 @@ channels = 64
 height = 64
 width = 64
 
-PRESETS = {"cpu": {"batch": 8, "channels": 32, "height": 64, "width": 64}}
+PRESETS = {"cpu": {"batch": 32, "channels": 64, "height": 64, "width": 64}}
 
 
 class Model(nn.Module):

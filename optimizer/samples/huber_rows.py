@@ -11,7 +11,7 @@ rows = 32
 cols = 1048576
 delta = 0.8
 
-PRESETS = {"cpu": {"rows": 2, "cols": 1048576}}
+PRESETS = {"cpu": {"rows": 8, "cols": 1048576}}
 
 
 class Model(nn.Module):

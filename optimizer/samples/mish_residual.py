@@ -10,7 +10,7 @@ import torch.nn.functional as F
 rows = 16384
 cols = 2048
 
-PRESETS = {"cpu": {"rows": 512, "cols": 2048}}
+PRESETS = {"cpu": {"rows": 4096, "cols": 2048}}
 
 
 class Model(nn.Module):

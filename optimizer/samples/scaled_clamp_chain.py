@@ -12,7 +12,7 @@ cols = 2048
 low = -1.5
 high = 2.0
 
-PRESETS = {"cpu": {"rows": 512, "cols": 2048}}
+PRESETS = {"cpu": {"rows": 4096, "cols": 2048}}
 
 
 class Model(nn.Module):
