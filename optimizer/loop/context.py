@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from memory.policy import EvidenceContext, PolicyConfig
+from memory.services import StrategyOption, strategy_options
 from optimizer.choices import Stage
 from optimizer.loop import events, transitions
 from optimizer.loop.evaluation import Evaluator, Subject
@@ -57,6 +58,8 @@ class StepContext:
     owner: str
     listener: Listener = ignore
     stage_started: float = field(default_factory=time.monotonic)
+    known_state: SearchState | None = None
+    known_options: list[StrategyOption] | None = None
 
     @property
     def config(self) -> PolicyConfig:
@@ -114,7 +117,26 @@ class StepContext:
             self.listener(row)
 
     def search_state(self) -> SearchState:
-        """The proposer's view of the step."""
+        """The proposer's view of the step, read once until a plan or a verdict is added."""
+        if self.known_state is None:
+            self.known_state = self._read_state()
+        return self.known_state
+
+    def options(self) -> list[StrategyOption]:
+        """The strategies of the step's direction, ranked once a step.
+
+        Without the hierarchy the bank ranks all strategies in one list, of which these are the direction's: its
+        probability was the sum of theirs.
+        """
+        if self.step.direction is None:
+            return []
+        if self.known_options is None:
+            key, facts = self.step.direction.key, self.step.state["facts"]
+            ranked = strategy_options(self.run.bank, key, facts, self.evidence_context, self.config)
+            self.known_options = [option for option in ranked if option.direction == key]
+        return self.known_options
+
+    def _read_state(self) -> SearchState:
         operator = self.run.operator
         tried = Candidate.objects.filter(step__run=self.run).order_by("step__index", "attempt")
         return SearchState(

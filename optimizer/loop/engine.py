@@ -136,7 +136,7 @@ def settle(run_id: int) -> Progress:
     if run.status != RunStatus.RUNNING:
         return Progress.DONE
     running = [RunStatus.RUNNING]
-    last = run.steps.order_by("-index").first()
+    last = run.steps.only("index", "stage").order_by("-index").first()
     if last is not None and last.stage != Stage.DONE:
         return Progress.MORE
     if last is not None and last.index >= run.steps_total:

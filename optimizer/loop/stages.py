@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeGuard
 
 from memory.models import LocalNode
-from memory.services import StrategyOption, choose_direction, strategy_options
+from memory.services import StrategyOption, choose_direction
 from optimizer.choices import EvaluationKind, Stage, outcome_of
 from optimizer.loop import summary, teaching
 from optimizer.loop.context import StepContext
@@ -17,6 +17,7 @@ from optimizer.models import Candidate, CandidateEvaluation, Step
 from optimizer.proposers import Failure, NoProposal, Proposal
 from optimizer.serializers import LIGHT_EVALUATIONS, deciding_evaluation
 
+LARGE_FIELDS = ("state", "decision", "strategy_choice", "memory_change", "stage_seconds")
 REPAIRABLE = frozenset(
     {
         "compile_error",
@@ -77,7 +78,7 @@ def strategy(ctx: StepContext) -> None:
     if ctx.step.direction is None:
         end_without_kernel(ctx, "Somebody deleted the chosen direction meanwhile.")
         return
-    options = options_of(ctx)
+    options = ctx.options()
     choice = ctx.proposer.choose_strategy(ctx.search_state(), options, ctx.rng("strategy"))
     saved = {
         "reason": choice.reason,
@@ -101,7 +102,7 @@ def write(ctx: StepContext) -> None:
     """Write the step's plan, or repair the one that failed; a proposer with nothing to offer ends the
     step."""
     attempts = list(ctx.step.candidates.prefetch_related("evaluations").order_by("attempt"))
-    option = next((option for option in options_of(ctx) if option.id == ctx.step.strategy_id), None)
+    option = next((option for option in ctx.options() if option.id == ctx.step.strategy_id), None)
     if option is None:
         end_without_kernel(ctx, "Somebody retired the chosen strategy meanwhile.")
         return
@@ -120,6 +121,7 @@ def write(ctx: StepContext) -> None:
             schedule=proposal.schedule,
             note=proposal.note,
         )
+        ctx.known_state = None
         save.event(
             "candidate.written",
             step=ctx.step.pk,
@@ -203,6 +205,7 @@ def measured(ctx: StepContext, candidate: Candidate, kind: EvaluationKind) -> Ca
         seconds = with_phases(ctx.step.stage_seconds, result.phase_seconds)
         Step.objects.filter(pk=ctx.step.pk).update(stage_seconds=seconds)
         save.event("evaluation.done", **evaluation_payload(ctx.step, evaluation))
+        ctx.known_state = None
     return evaluation
 
 
@@ -227,22 +230,9 @@ def evaluation_payload(step: Step, evaluation: CandidateEvaluation) -> dict[str,
 
 
 def finished_steps(ctx: StepContext) -> list[Step]:
-    """The run's earlier steps, in order."""
-    return list(
-        ctx.run.steps.filter(index__lt=ctx.step.index)
-        .select_related("direction", "strategy")
-        .order_by("index")
-    )
-
-
-def options_of(ctx: StepContext) -> list[StrategyOption]:
-    """The direction's strategies. Without the hierarchy the bank ranks them all in one list, of which these are
-    the direction's: its probability was the sum of theirs."""
-    if ctx.step.direction is None:
-        return []
-    key = ctx.step.direction.key
-    options = strategy_options(ctx.run.bank, key, ctx.step.state["facts"], ctx.evidence_context, ctx.config)
-    return [option for option in options if option.direction == key]
+    """The run's earlier steps, in order, without what lay behind their decisions."""
+    earlier = ctx.run.steps.filter(index__lt=ctx.step.index).select_related("direction", "strategy")
+    return list(earlier.defer(*LARGE_FIELDS).order_by("index"))
 
 
 def best_correct(run_id: int) -> Candidate | None:
