@@ -146,7 +146,8 @@ def _fused_rows(program: Program) -> Partition | None:
     if len(rows) != 1:
         return None
     (row_axes,) = rows
-    joined, apart = [], []
+    joined: list[int] = []
+    apart: list[int] = []
     for node_id in _outputs(program):
         axes = set(_output_axes(program, node_id))
         fits = axes <= row_axes | set(program.cols) and row_axes <= axes

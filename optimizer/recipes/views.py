@@ -68,15 +68,15 @@ def selected(view: Strided, dim: int, index: int) -> Strided:
 def expanded(view: Strided, shape: Sequence[int]) -> Strided:
     """Broadcast to ``shape`` (-1 keeps a size)."""
     extra = len(shape) - len(view.shape)
-    sizes, strides, names = [], [], []
+    sizes: list[int] = []
+    strides: list[int] = []
+    names: list[str] = []
     for position, wanted in enumerate(shape):
         own = position - extra
-        if own < 0:
-            sizes.append(wanted), strides.append(0), names.append("")
-        elif wanted in (-1, view.shape[own]):
-            sizes.append(view.shape[own]), strides.append(view.strides[own]), names.append(view.names[own])
-        else:
-            sizes.append(wanted), strides.append(0), names.append("")
+        same = own >= 0 and wanted in (-1, view.shape[own])
+        sizes.append(view.shape[own] if same else wanted)
+        strides.append(view.strides[own] if same else 0)
+        names.append(view.names[own] if same else "")
     return Strided(view.leaf, tuple(sizes), tuple(strides), view.offset, view.dtype, tuple(names))
 
 

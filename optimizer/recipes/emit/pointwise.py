@@ -35,6 +35,7 @@ class PointwiseEmitter(KernelEmitter):
         self.total = self.program.size(self.axes)
         self.width = self._width(accesses)
         self.items = self.schedule.items_per_thread * self._doubled()
+        self.coordinates: list[str] = []
         layout = self._layout()
         code = Code()
         if layout == "flat":
@@ -341,7 +342,7 @@ class PointwiseEmitter(KernelEmitter):
         """Row and column of the flat index, where some operand needs them."""
         self.flat = index
         flat = [is_linear(access, self.spans) for access in [*self.loads.values(), *self.stores.values()]]
-        self.coordinates: list[str] = []
+        self.coordinates = []
         if all(flat) or not self.spans:
             return
         names = (

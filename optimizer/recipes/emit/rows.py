@@ -14,7 +14,10 @@ from optimizer.recipes.emit.access import (
     span_strides,
 )  # fmt: skip
 from optimizer.recipes.emit.code import ATOM, UNARY, Code, Expr
-from optimizer.recipes.emit.groups import GROUPS, Group
+from optimizer.recipes.emit.groups import Group, ReducePass
+from optimizer.recipes.emit.groups_cuda import CudaGroup
+from optimizer.recipes.emit.groups_opencl import OpenclGroup
+from optimizer.recipes.emit.kept import element_nodes, shared_between_passes
 from optimizer.recipes.emit.kernel import Kernel, KernelEmitter, Scratch
 from optimizer.recipes.emit.memory import ITEM_BYTES
 from optimizer.recipes.emit.states import State, States
@@ -56,7 +59,7 @@ class RowsEmitter(KernelEmitter):
         self.col_spans = merged(self._col_axes(), program.sizes, accesses)
         self.width = self._width(accesses)
         self.walk = self._walk()
-        self.group: Group = GROUPS[self.target.language](self)
+        self.group: Group = (CudaGroup if self.cuda else OpenclGroup)(self)
         self.passes = self._passes()
         self.kept = self._choose_kept()
         self._size_arguments()
@@ -129,13 +132,11 @@ class RowsEmitter(KernelEmitter):
             if root in self.stored and set(self.stored[root].axes) & set(self._col_axes())
         ]  # fmt: skip
 
-    # what stays on chip between passes
-
     def _choose_kept(self) -> dict[int, str]:
         """Element values that a later pass reads again -> array name; empty where rows are read again."""
         if self.schedule.row_storage == "reload" or len(self.passes) + bool(self.element_roots) < 2:
             return {}
-        wanted = self._shared_between_passes()
+        wanted = shared_between_passes(self)
         if not wanted or not self.group.can_keep(len(wanted)):
             return {}
         return {node_id: self.names.new(f"{self._kept_name(node_id)}_kept") for node_id in wanted}
@@ -144,52 +145,18 @@ class RowsEmitter(KernelEmitter):
         node = self.program.nodes[node_id]
         return self.program.leaves[node.op].name if node.kind == "load" else self.value_names[node_id]
 
-    def _pass_targets(self) -> list[list[int]]:
+    def pass_targets(self) -> list[list[int]]:
+        """What each pass computes, the writing one last."""
         targets = [[node.args[0] for node in reduces] for reduces in self.passes]
         if self.element_roots:
             targets.append(list(self.element_roots))
         return targets
 
-    def _shared_between_passes(self) -> list[int]:
-        """The values of the earliest pass that later passes start from."""
-        targets = self._pass_targets()
-        kept: list[int] = []
-        for index in range(len(targets) - 1):
-            now = set(self._element_nodes(targets[index], kept))
-            later: list[int] = []
-            for other in targets[index + 1 :]:
-                later += [n for n in self._frontier(other, now | set(kept)) if n not in later]
-            kept += [node_id for node_id in later if node_id not in kept]
-        return [node_id for node_id in self.program.nodes if node_id in kept]
-
-    def _is_element(self, node_id: int) -> bool:
+    def is_element(self, node_id: int) -> bool:
+        """Whether a value varies along the row."""
         node = self.program.nodes[node_id]
         axes = self.stored[node_id].axes if node_id in self.spec.loads else node.axes
         return bool(set(axes) & set(self._col_axes()))
-
-    def _element_nodes(self, targets: Sequence[int], stop: Sequence[int]) -> list[int]:
-        needed = self.program.needed_for(targets, stop=[*stop, *self.spec.loads])
-        return [n for n in needed if self._is_element(n)]
-
-    def _frontier(self, targets: Sequence[int], known: set[int]) -> list[int]:
-        """Known element values at which a walk back from ``targets`` can stop."""
-        found: list[int] = []
-        stack = list(targets)
-        seen: set[int] = set()
-        while stack:
-            node_id = stack.pop()
-            if node_id in seen or not self._is_element(node_id):
-                continue
-            seen.add(node_id)
-            if node_id in known:
-                found.append(node_id)
-            else:
-                stack.extend(self.program.nodes[node_id].args)
-        return [n for n in found if self._worth_keeping(n)]
-
-    def _worth_keeping(self, node_id: int) -> bool:
-        node = self.program.nodes[node_id]
-        return node.dtype == "float32" and bool(set(node.axes) & set(self.row_axes) or not self.row_axes)
 
     # the row
 
@@ -219,9 +186,9 @@ class RowsEmitter(KernelEmitter):
         for name in self.kept.values():
             self.group.declare_kept(code, name)
         kept_done: set[int] = set()
-        for index, reduces in enumerate(self.passes):
+        for reduces in self.passes:
             self._row_values(code, row_known, [node.args[0] for node in reduces])
-            self._reduce_pass(code, reduces, row_known, kept_done, self._later_targets(index))
+            self._reduce_pass(code, reduces, row_known, kept_done)
         self._finish(code, row_known, kept_done)
 
     def _finish(self, code: Code, row_known: dict[int, Expr], kept_done: set[int]) -> None:
@@ -244,9 +211,6 @@ class RowsEmitter(KernelEmitter):
             self.tile.memory.scalar_store(code, address, text, dtype)  # type: ignore[attr-defined]
         else:
             self.tile.memory.store(code, address, text, dtype, 1, False)  # type: ignore[attr-defined]
-
-    def _later_targets(self, index: int) -> list[int]:
-        return [target for targets in self._pass_targets()[index + 1 :] for target in targets]
 
     def _row_pointers(self, code: Code) -> None:
         """A pointer to the row's start for each tensor that has rows; row values are loaded here."""
@@ -312,7 +276,7 @@ class RowsEmitter(KernelEmitter):
 
     def _read_by_elements(self, node_id: int) -> bool:
         return any(
-            node_id in node.args and (self._is_element(node.id) or node.kind == "reduce")
+            node_id in node.args and (self.is_element(node.id) or node.kind == "reduce")
             for node in self.program.nodes.values()
         )
 
@@ -321,7 +285,7 @@ class RowsEmitter(KernelEmitter):
         available: set[int] = set(row_known)
         found: list[int] = []
         for node_id, node in self.program.nodes.items():
-            if node_id not in needed or self._is_element(node_id) or node_id in row_known:
+            if node_id not in needed or self.is_element(node_id) or node_id in row_known:
                 continue
             if node.kind == "const":
                 available.add(node_id)
@@ -334,15 +298,23 @@ class RowsEmitter(KernelEmitter):
 
     # passes
 
-    def _places(self, targets: Sequence[int], known: dict[int, Expr], column: str) -> dict[int, Place]:
-        stop = [*known, *self.spec.loads]
-        needed = set(self.program.needed_for(targets, stop=stop))
+    def places(
+        self,
+        targets: Sequence[int],
+        known: dict[int, Expr],
+        column: str,
+        kept: dict[int, Place] | None = None,
+    ) -> dict[int, Place]:
+        """Where a tile at ``column`` finds what ``targets`` read; ``kept`` holds the places of kept values."""
+        kept = kept or {}
+        needed = set(self.program.needed_for(targets, stop=[*known, *kept, *self.spec.loads]))
         read = {arg for n in needed for arg in self.program.nodes[n].args} | set(targets)
-        return {
+        found = {
             node_id: self._place(access, column)
             for node_id, access in self.load_map.items()
-            if node_id not in known and (node_id in needed or node_id in read)
+            if node_id not in known and node_id not in kept and (node_id in needed or node_id in read)
         }
+        return found | {node_id: place for node_id, place in kept.items() if node_id in read}
 
     def _place(self, access: Access, column: str) -> Place:
         base = self.row_pointer[self._pointer_key(access)]
@@ -377,21 +349,23 @@ class RowsEmitter(KernelEmitter):
         return [f"({text})" for text in coordinate_texts(column, self.col_spans)]
 
     def _reduce_pass(
-        self,
-        code: Code,
-        reduces: Sequence[Node],
-        row_known: dict[int, Expr],
-        kept_done: set[int],
-        later: Sequence[int],
+        self, code: Code, reduces: Sequence[Node], row_known: dict[int, Expr], kept_done: set[int]
     ) -> None:
-        count = self.schedule.accumulators
         shifts = {node.id: self._shift(code, node, row_known) for node in reduces}
-        states = [self.states.new(node, self._state_name(node)) for node in reduces]
-        self.group.reduce_loop(code, states, shifts, row_known, kept_done, later, count)
+        states = [self.states.new(node, self.state_name(node)) for node in reduces]
+        new_kept = self._new_kept([node.args[0] for node in reduces], kept_done)
+        work = ReducePass(states, shifts, row_known, frozenset(kept_done), new_kept)
+        self.group.reduce_loop(code, work, self.schedule.accumulators)
+        kept_done.update(new_kept)
         for state in states:
             self._results(code, state, shifts[state.node.id], row_known)
 
-    def _state_name(self, node: Node) -> str:
+    def _new_kept(self, targets: Sequence[int], kept_done: set[int]) -> list[int]:
+        """Values to keep that a pass over ``targets`` computes."""
+        now = element_nodes(self, targets, kept_done)
+        return [n for n in self.kept if n not in kept_done and (n in now or n in targets)]
+
+    def state_name(self, node: Node) -> str:
         base = self.value_names.get(node.id, node.op)
         return base if base != node.op else f"row_{base}"
 
@@ -413,7 +387,7 @@ class RowsEmitter(KernelEmitter):
         if node.op != "moments":
             return ""
         target = node.args[0]
-        places = self._places([target], row_known, "0")
+        places = self.places([target], row_known, "0")
         known = dict(row_known)
         for node_id, place in places.items():
             name = self.names.new(f"first_{self._kept_name(node_id)}")
@@ -428,11 +402,8 @@ class RowsEmitter(KernelEmitter):
     ) -> None:
         def tile(inner: Code, column: str, width: int, known: dict[int, Expr]) -> None:
             env = {**row_known, **known}
-            loads = self._places(element, env, column)
+            loads = self.places(element, env, column)
             stores = [Store(root, self._place(self.store_map[root], column)) for root in element]
             self.tile.emit(inner, width, [], loads, env, stores)
 
-        self.group.element_loop(code, tile, kept_done)
-
-    def note(self, line: str) -> str:
-        return self.notes.add(line)
+        self.group.element_loop(code, tile, frozenset(kept_done))

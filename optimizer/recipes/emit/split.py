@@ -135,10 +135,12 @@ class CombineEmitter(_SplitEmitter):
     def _describe(self, code: Code) -> None:
         """The first stage's comment says it."""
 
-    def _reduce_pass(self, code, reduces, row_known, kept_done, later) -> None:  # type: ignore[no-untyped-def]
+    def _reduce_pass(
+        self, code: Code, reduces: Sequence[Node], row_known: dict[int, Expr], kept_done: set[int]
+    ) -> None:
         for node in reduces:
             shift = self._shift(code, node, row_known)
-            state = self.states.new(node, self._state_name(node))
+            state = self.states.new(node, self.state_name(node))
             self.states.declare(code, state, 1)
             pointers = self.scratch_pointers[node.id]
             with code.block(self.group.parts_loop(self.parts)):

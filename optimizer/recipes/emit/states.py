@@ -147,14 +147,21 @@ class States:
         code.add(f"{running} = {test} ? {value} : {running};")
 
     def _online(self, code: Code, names: Sequence[str], value: str, width: int) -> None:
-        peak = self.names.new("new_max")
-        kind = self.dialect.type_of("float32", width)
-        code.add(
-            f"const {kind} {peak} = ({value} > {names[0]}) | ({value} != {value}) ? {value} : {names[0]};"
-        )
-        rescaled = f"{names[1]} * {self.exp(f'{names[0]} - {peak}', width)}"
-        code.add(f"{names[1]} = {rescaled} + {self.exp(f'{value} - {peak}', width)};")
-        code.add(f"{names[0]} = {peak};")
+        """A new maximum is rare after a few elements, so rescaling stays behind a branch."""
+        peak, total = names
+        higher = f"({value} > {peak}) | ({value} != {value})"
+        if width == 1:
+            with code.block(f"if ({higher})"):
+                code.add(f"{total} *= {self.exp(f'{peak} - {value}', 1)};")
+                code.add(f"{peak} = {value};")
+        else:
+            kind = self.dialect.type_of("float32", width)
+            with code.block(f"if (any({higher}))"):
+                raised = self.names.new("new_max")
+                code.add(f"const {kind} {raised} = {higher} ? {value} : {peak};")
+                code.add(f"{total} *= {self.exp(f'{peak} - {raised}', width)};")
+                code.add(f"{peak} = {raised};")
+        code.add(f"{total} += {self.exp(f'{value} - {peak}', width)};")
 
     def _welford(self, code: Code, state: State, value: Expr, width: int) -> None:
         mean, squares, count = state.names
