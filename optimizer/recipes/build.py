@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import re
-from functools import lru_cache
 from typing import Any
 
 from optimizer.recipes import views
@@ -21,7 +20,6 @@ RESERVED = set(
     "empty zeros empty_like reshape transpose slice contiguous launch int32 int64 float32 float64 cdiv min max range "
     "lib params language kernels forward prepare row col lane i j k n rows cols vec part".split()
 )
-_KEEPS_DTYPE_KWARG = {"to", "_to_copy"}
 _DROPPED_KWARGS = {
     "memory_format",
     "layout",
@@ -71,18 +69,14 @@ class _Reader:
         tuple_output = len(results) > 1
         return self.builder.finish(results, self.leaves, self.input_names, tuple_output)
 
-    def _unique(self, name: str) -> str:
-        name = re.sub(r"\W", "_", name)
-        if (
-            not name
-            or name[0].isdigit()
-            or name.startswith("_")
-            or keyword.iskeyword(name)
-            or name in self.taken
-        ):
-            name = f"{name.strip('_') or 'input'}_in"
+    def _unique(self, wish: str) -> str:
+        """A name that the plan language allows: ASCII, no double underscores, not one of its words."""
+        base = re.sub(r"[\W_]+", "_", wish, flags=re.ASCII).strip("_") or "input"
+        if base[0].isdigit() or keyword.iskeyword(base) or base in RESERVED:
+            base = f"input_{base}"
+        name, count = base, 2
         while name in self.taken:
-            name += "_"
+            name, count = f"{base}{count}", count + 1
         self.taken.add(name)
         return name
 
@@ -219,10 +213,3 @@ def _facts(node: dict[str, Any]) -> tuple[tuple[int, ...], str]:
 
 def _decoded(value: Any) -> Any:
     return float(value["float"]) if isinstance(value, dict) and "float" in value else value
-
-
-@lru_cache(maxsize=32)
-def _cached(text: str) -> Program:
-    import json
-
-    return build_program(json.loads(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from typing import Any
 
 from optimizer.recipes.build import build_program
@@ -136,9 +137,10 @@ class _Writer:
         return f"lib.{_RENAMED.get(base, name)}({', '.join([*args, *extra])})"
 
     def _assign(self, node_id: str, text: str) -> None:
-        name = node_id
+        base = name = re.sub(r"_+", "_", node_id).strip("_")
+        count = 2
         while name in self.taken or keyword.iskeyword(name):
-            name += "_"
+            name, count = f"{base}_{count}", count + 1
         self.taken.add(name)
         self.names[node_id] = name
         self.lines.append(f"    {name} = {text}")

@@ -51,8 +51,9 @@ def _prepared_keys(program: Program) -> dict[int, str]:
     keys: dict[int, str] = {}
     for node_id in prepared_values(program):
         name = f"prepared_{program.nodes[node_id].origin}"
+        count = 2
         while name in taken:
-            name += "_"
+            name, count = f"prepared_{program.nodes[node_id].origin}_{count}", count + 1
         taken.add(name)
         keys[node_id] = name
     return keys
@@ -149,6 +150,7 @@ class _BodyWriter:
         return stored
 
     def _variable(self, wish: str) -> str:
+        wish = re.sub(r"[\W_]+", "_", wish, flags=re.ASCII).strip("_")
         name = wish if wish not in self.taken else f"{wish}_values"
         count = 2
         base = name
@@ -179,7 +181,7 @@ class _BodyWriter:
         parts = list(dict.fromkeys(re.sub(r"_\d+$", "", origin) for origin in origins)) or ["copy"]
         if len(parts) > MAX_NAME_PARTS:
             parts = [*parts[: MAX_NAME_PARTS - 1], parts[-1]]
-        name = re.sub(r"\W", "_", "_".join(parts)) + "_kernel"
+        name = re.sub(r"[\W_]+", "_", "_".join(parts), flags=re.ASCII).strip("_") + "_kernel"
         name = {
             "partial": name.replace("_kernel", "_partial"),
             "combine": name.replace("_kernel", "_combine"),
@@ -221,7 +223,8 @@ class _BodyWriter:
             item.outputs[0].shape if item.outputs else tuple(self.program.sizes[axis] for axis in item.axes)
         )
         for leaf in self.program.leaves.values():
-            if leaf.kind == "tensor" and leaf.shape == shape and leaf.dtype == item.dtype and leaf.shape:
+            visible = leaf.kind == "tensor" and self.function == "forward"
+            if visible and leaf.shape == shape and leaf.dtype == item.dtype and leaf.shape:
                 return f"empty_like({leaf.expression})"
         dtype = "" if item.dtype == "float32" else f', dtype="{item.dtype}"'
         return f"empty({_tuple(shape)}{dtype})"

@@ -87,7 +87,7 @@ def _bytes(value: torch.Tensor) -> bytes:
 
 
 def assert_close(got: Sequence[torch.Tensor], expected: Any, context: str = "", loose: bool = False) -> None:
-    """Equal up to rounding, NaN and infinities in the same places. ``loose``: for fast maths."""
+    """Equal up to rounding, NaN and infinities in the same places. ``loose``: fast maths, single-pass moments."""
     wanted = expected if isinstance(expected, (tuple, list)) else [expected]
     assert len(got) == len(wanted), context
     for ours, theirs in zip(got, wanted, strict=True):

@@ -25,7 +25,7 @@ BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
     torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, lambda a, b: a / (b.abs() + 1.0),
     lambda a, b: torch.where(a > b, a, b * 0.5), lambda a, b: torch.add(a, b, alpha=0.3), lambda a, b: a * b + a,
     lambda a, b: torch.lerp(a, b, 0.25), lambda a, b: torch.where((a > 0) & (b <= 0.5), a, -b),
-    lambda a, b: torch.atan2(a, b), lambda a, b: torch.addcmul(a, a, b, value=0.5),
+    lambda a, b: torch.atan2(a, b * b + 0.5), lambda a, b: torch.addcmul(a, a, b, value=0.5),
 ]  # fmt: skip
 REDUCTIONS: list[Callable[[Tensor, Any], Tensor]] = [
     lambda x, d: x.sum(d, keepdim=True), lambda x, d: x.mean(d, keepdim=True), lambda x, d: x.amax(d, keepdim=True),

@@ -19,7 +19,8 @@ C_NAMES = set(
     "fmax fmin fmod gelu log log10 log1p log2 max min mix normalize pow remainder rint round rsqrt select sign sin "
     "sinh sqrt step tan tanh trunc isnan isinf length distance dot cross mad any all signbit threadIdx blockIdx "
     "blockDim gridDim NAN INFINITY M_PI main near far vec_step mul24 mad24 prefetch barrier index y0 y1 j0 j1 gamma "
-    "row rows col cols lane i j k n item first last start stop stride part parts kept scratch base state".split()
+    "row rows col cols lane i j j0 k n a c e p t v item first last first_row last_row start stop stride part parts "
+    "piece unit units warp there kept scratch base state row0 row1 row2 row3".split()
 )
 
 
@@ -74,7 +75,7 @@ class Names:
         self._taken: set[str] = set()
 
     def new(self, wish: str) -> str:
-        name = re.sub(r"\W", "_", wish).strip("_") or "value"
+        name = re.sub(r"\W", "_", wish, flags=re.ASCII).strip("_") or "value"
         if name[0].isdigit():
             name = f"v{name}"
         if name in C_NAMES:
