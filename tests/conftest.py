@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import glob
+import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
+
+
+def chromium() -> str:
+    """Debian's browser, or "" where it is not installed."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all browser tests: Playwright's loop cannot be started twice in a process."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield made
+        made.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

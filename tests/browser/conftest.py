@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.browser.live_site import PASSWORD, ROOT, LiveSite
+from tests.conftest import chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
 Visit = Callable[..., Page]
 
 
@@ -23,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.process)
-            if not CHROMIUM:
+            if not chromium():
                 item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
             elif not (ROOT / "node_modules").exists():
                 item.add_marker(
@@ -39,14 +37,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
         yield live
     finally:
         live.stop()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

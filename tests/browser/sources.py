@@ -28,7 +28,7 @@ import torch
 import torch.nn as nn
 
 ROWS, COLS = 16384, 2048
-PRESETS = {"cpu": {"ROWS": 2048, "COLS": 2048}}
+PRESETS = {"cpu": {"ROWS": 4096, "COLS": 2048}}
 
 
 class Model(nn.Module):
