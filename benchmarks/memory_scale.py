@@ -106,7 +106,7 @@ def run(count: int) -> None:
     config = PolicyConfig(prefix_length=6)
     facts = {"bottleneck": "memory", "rows": 64}
     rng = random.Random(1)
-    strategy = LocalNode.objects.select_related("direction").first()
+    strategy = LocalNode.objects.select_related("direction").earliest("pk")
     steps = iter(range(10**9, 2 * 10**9))
 
     def record() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
+from typing import Any
 
 from memory.policy import (
     BucketTotals,
@@ -19,7 +20,7 @@ from memory.policy import (
 )
 
 DIRECTIONS, PREFIX, ROUNDS = 60, 6, 500
-TRIGGERS = [
+TRIGGERS: list[dict[str, Any]] = [
     {"fact": "bottleneck", "op": "in", "value": ["memory", "latency"]},
     {"fact": "vector_width", "op": "le", "value": 2},
     {"fact": "has_plan", "op": "true"},
