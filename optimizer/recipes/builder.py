@@ -71,7 +71,8 @@ class Builder:
         left, right = sorted((self._find(left), self._find(right)))
         if left != right:
             self._parent[right] = left
-            self._name[left] = self._name[left] or self._name[right]
+            names = [name for name in (self._name[left], self._name[right]) if name]
+            self._name[left] = min(names, key=lambda name: name.startswith("params["), default="")
         return left
 
     def _fresh_dims(self, shape: Sequence[int], names: Sequence[str] = ()) -> tuple[int | None, ...]:

@@ -88,10 +88,9 @@ def _assembled(
     lines += [""] if lines else []
     lines += [f'language = "{language}"', "", 'kernels = r"""', source, '"""', "", ""]
     if prepare:
-        read = {node.op for node in program.nodes.values() if node.kind == "load"}
-        kept = [
-            leaf.expression for leaf in program.leaves.values() if leaf.kind == "param" and leaf.id in read
-        ]
+        used = "\n".join([*body.lines, *body.results])
+        kept = [leaf.expression for leaf in program.leaves.values() if leaf.expression in used]
+        kept = [expression for expression in kept if expression.startswith("params[")]
         entries = [f"{_key(text)}: {text}" for text in kept if _key(text)[1:-1] not in keys.values()]
         entries += [f'"{key}": {result}' for key, result in zip(keys.values(), prepare.results, strict=True)]
         lines += ["def prepare(params):", *prepare.lines, f"    return {{{', '.join(entries)}}}", "", ""]
