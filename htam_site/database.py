@@ -22,7 +22,7 @@ SQLITE_OPTIONS = {
 def database_from_url(url: str, var_dir: Path) -> dict[str, Any]:
     """Django's settings for ``postgresql://user:password@host:port/name``, ``sqlite:///path`` or ""."""
     if not url:
-        var_dir.mkdir(parents=True, exist_ok=True)
+        var_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # sessions live in it
         return _sqlite(str(var_dir / "htam.sqlite3"))
     parts = urlsplit(url)
     if parts.scheme == "sqlite":

@@ -17,6 +17,8 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
     response = exception_handler(error, context)
     if response is not None:
         return response
+    if isinstance(error, RecursionError):
+        return Response({"detail": "The body is nested too deeply; send plain JSON."}, status=400)
     error_id = new_error_id()
     log.exception("API error %s", error_id)
     return Response({"detail": f"Something broke on our side; the log has it as {error_id}."}, status=500)

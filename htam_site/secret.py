@@ -14,7 +14,7 @@ def secret_key(var_dir: Path) -> str:
         return from_environment
     path = var_dir / "secret_key"
     if not path.exists():
-        var_dir.mkdir(parents=True, exist_ok=True)
+        var_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:  # another process was first

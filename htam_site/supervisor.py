@@ -17,13 +17,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 READY_SECONDS = 60
 WEB_GRACE = 4.0
 WORKER_GRACE = 8.0  # it kills the kernel it runs, then writes where the step stands
+RESTART_PAUSE = 2.0  # doubled by every end of the worker within a minute of its start, up to a minute
+STEADY_SECONDS = 60.0
 PR_SET_PDEATHSIG = 1
 
 
@@ -49,6 +51,7 @@ class Child:
     name: str
     process: subprocess.Popen[bytes]
     grace: float
+    started: float = field(default_factory=time.monotonic)
 
     def ask_to_end(self) -> None:
         """SIGTERM to the child alone: it ends its own children in order."""
@@ -62,7 +65,11 @@ class Child:
 
 
 class Supervisor:
-    """Starts children, waits until the page answers, and ends all when one ends or a signal comes."""
+    """Starts children, waits until the page answers, and ends all when the web ends or a signal comes.
+
+    A worker that ends by itself (a kernel exhausted the memory, say) is started again: the pages stay up, and the
+    runs it held go on from the stage that was cut.
+    """
 
     def __init__(self, address: str, folder: Path) -> None:
         """``address`` is where the web answers; ``folder`` holds manage.py."""
@@ -70,6 +77,7 @@ class Supervisor:
         self.folder = folder
         self.children: list[Child] = []
         self.stopping = False
+        self.pause = RESTART_PAUSE
 
     def start_web(self, host: str, port: int) -> None:
         options = ["-b", host, "-p", str(port), "-v", "0", "--no-server-name"]
@@ -79,7 +87,7 @@ class Supervisor:
         self._start("worker", ["manage.py", "worker"], WORKER_GRACE)
 
     def run(self, on_ready: Callable[[], None]) -> int:
-        """Block until the end. 0 after a signal, 1 when a child ended by itself or no page answered."""
+        """Block until the end. 0 after a signal, 1 when the web ended by itself or no page answered."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         try:
@@ -113,11 +121,29 @@ class Supervisor:
     def _watch(self) -> int:
         while not self.stopping:
             ended = self._ended()
-            if ended:
+            if ended is not None and ended.name == "worker":
+                self._restart_worker(ended)
+            elif ended is not None:
                 print(f"The {ended.name} ended with status {ended.process.returncode}.", file=sys.stderr)
                 return 1
             time.sleep(0.2)
         return 0
+
+    def _restart_worker(self, ended: Child) -> None:
+        """Start another worker after a pause that grows while workers keep ending soon."""
+        ended.kill_group()
+        self.children.remove(ended)
+        steady = time.monotonic() - ended.started > STEADY_SECONDS
+        self.pause = RESTART_PAUSE if steady else min(2 * self.pause, STEADY_SECONDS)
+        status = ended.process.returncode
+        print(
+            f"The worker ended with status {status}; another starts in {self.pause:.0f} s.", file=sys.stderr
+        )
+        until = time.monotonic() + self.pause
+        while time.monotonic() < until and not self.stopping:
+            time.sleep(0.1)
+        if not self.stopping:
+            self.start_worker()
 
     def _ended(self) -> Child | None:
         return next((child for child in self.children if child.process.poll() is not None), None)

@@ -79,7 +79,8 @@ SWITCHES = ("use_hierarchy", "use_local_memory", "use_prefix", "frozen")
 
 
 def _check_number(name: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
         raise PolicyError(f"{name} must be a number between {low:g} and {high:g}.")
-    if not low <= value <= high:
-        raise PolicyError(f"{name} must lie between {low:g} and {high:g}; {value:g} does not.")
+    if not low <= value <= high:  # an integer of any size compares; only its text would overflow
+        raise PolicyError(f"{name} must lie between {low:g} and {high:g}.")

@@ -73,7 +73,7 @@ class RunViewSet(viewsets.GenericViewSet[Run]):
         queryset = self.get_queryset()
         for name in ("operator", "bank"):
             if value := request.query_params.get(name):
-                if not value.isdecimal():
+                if not value.isdecimal() or len(value) > 18:
                     raise ValidationError({"detail": f"`{name}` must be an id."})
                 queryset = queryset.filter(**{name: value})
         if statuses := request.query_params.get("status"):

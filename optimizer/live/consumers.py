@@ -111,3 +111,10 @@ def acknowledged_by(text: str | None) -> int | None:
         return None
     seq = value.get("ack") if isinstance(value, dict) else None
     return seq if isinstance(seq, int) and not isinstance(seq, bool) else None
+
+
+class Nowhere(AsyncWebsocketConsumer):
+    """Refuses a socket to an address that does not exist, as a page of that address would be."""
+
+    async def connect(self) -> None:
+        await self.close()

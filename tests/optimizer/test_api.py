@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -356,3 +357,16 @@ def test_writing_needs_the_operator_role(path: str) -> None:
         assert client.post(path, {}, format="json").status_code == 403
     client.force_authenticate(person("operator"))
     assert client.post(path, {}, format="json").status_code in {400, 404}
+
+
+@pytest.mark.django_db
+def test_oversized_numbers_and_nesting_are_bad_requests(api: APIClient) -> None:
+    """What overflows a column, a float or the parser's stack is the sender's mistake, not a fault of ours."""
+    assert api.get("/api/runs/?bank=" + "9" * 22).status_code == 400
+    nested = api.post("/api/operators/", data="[" * 100_000, content_type="application/json")
+    assert nested.status_code == 400
+    operator = make_operator()
+    for name in ("decay", "prefix_length"):
+        body = json.dumps({"operator": operator.pk, "policy": {name: 10**400}})
+        answer = api.post("/api/runs/", data=body, content_type="application/json")
+        assert answer.status_code == 400, answer.content

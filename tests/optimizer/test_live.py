@@ -202,6 +202,14 @@ async def test_a_foreign_origin_is_turned_away(run: Run, viewer: User) -> None:
     assert not connected
 
 
+async def test_another_port_of_the_same_host_is_foreign(run: Run, viewer: User) -> None:
+    """Cookies do not tell ports apart, so the socket must: another program's page gets nothing."""
+    session = await database_sync_to_async(session_of)(viewer)
+    page = Page(run.pk, session, origin=(b"origin", b"http://localhost:9999"))
+    connected, _ = await page.socket.connect()
+    assert not connected
+
+
 async def test_signing_out_closes_an_open_socket(run: Run, viewer: User, quick_guard: None) -> None:
     """A session that ended counts within the next look."""
     session = await database_sync_to_async(session_of)(viewer)

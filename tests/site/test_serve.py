@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import os
 import signal
 import socket
@@ -16,6 +18,7 @@ import pytest
 from tests.site.serving import Served, alive, manage
 
 pytestmark = pytest.mark.process
+CHUNKED = {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +75,51 @@ def test_a_killed_serve_takes_its_children_along(served: Served) -> None:
     assert alive(below) == []
 
 
-def test_a_dead_worker_ends_serve(served: Served) -> None:
-    """Nobody looks at a dashboard whose worker is gone unnoticed: the command ends and says so."""
+def leader(served: Served, name: bytes) -> int:
+    """The child of serve whose command line holds ``name``; waits until there is one."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for pid in served.descendants():
+            with contextlib.suppress(OSError):
+                if os.getsid(pid) == pid and name in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        time.sleep(0.2)
+    raise AssertionError(served.log.read_text())
+
+
+def test_a_dead_worker_is_replaced_while_the_pages_stay_up(served: Served) -> None:
+    """A kernel that takes the worker down (out of memory, say) costs neither the web nor the queue."""
     served.link()
-    worker = next(
-        pid for pid in served.descendants() if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
-    os.kill(worker, signal.SIGKILL)
+    first = leader(served, b"worker")
+    os.kill(first, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while leader(served, b"worker") == first and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert leader(served, b"worker") != first
+    assert "The worker ended with status -9; another starts" in served.log.read_text()
+    with urllib.request.urlopen(f"http://127.0.0.1:{served.port}/healthz", timeout=30) as page:
+        assert page.status == 200
+
+
+def test_a_dead_web_ends_serve(served: Served) -> None:
+    """Without its page the command has nothing to offer: it ends whole and says so."""
+    served.link()
+    below = served.descendants()
+    os.kill(leader(served, b"daphne"), signal.SIGKILL)
     assert served.process.wait(30) == 1
-    assert "The worker ended" in served.log.read_text()
+    assert "The web ended" in served.log.read_text()
+    assert alive(below) == []
+
+
+def test_a_huge_body_without_a_length_is_refused(served: Served) -> None:
+    """Chunks do not slip past the limit that Content-Length is held to."""
+    served.link()
+    chunks = (b"x" * 1_000_000 for _ in range(20))
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    connection.request("POST", "/api/operators/", body=chunks, encode_chunked=True, headers=CHUNKED)
+    answer = connection.getresponse()
+    assert answer.status == 413
+    assert b"8 MB at most" in answer.read()
 
 
 def test_a_busy_port_is_one_sentence(var_dir: Path) -> None:
