@@ -25,7 +25,7 @@ from optimizer.services.workers import is_alive
 
 # Figures without the evidence, which runs to tens of kilobytes.
 LIGHT_EVALUATIONS = Prefetch("evaluations", CandidateEvaluation.objects.defer("result"))
-LIGHT_CANDIDATES = (Prefetch("candidates__evaluations", CandidateEvaluation.objects.defer("result")),)
+LIGHT_CANDIDATES = Prefetch("candidates__evaluations", CandidateEvaluation.objects.defer("result"))
 LIGHT_STEP_PARTS = (
     "candidates",
     Prefetch("result__evaluations", CandidateEvaluation.objects.defer("result")),

@@ -171,7 +171,7 @@ class StepViewSet(RetrieveModelMixin, viewsets.GenericViewSet[Step]):
     lookup_value_regex = r"\d+"
 
     def get_queryset(self) -> QuerySet[Step]:
-        return with_row_parts(Step.objects.all()).prefetch_related(*LIGHT_CANDIDATES)
+        return with_row_parts(Step.objects.all()).prefetch_related(LIGHT_CANDIDATES)
 
 
 class CandidateViewSet(RetrieveModelMixin, viewsets.GenericViewSet[Candidate]):

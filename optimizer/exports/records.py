@@ -85,7 +85,7 @@ def decisions_json(run: Run) -> str:
     """The run and each of its steps with the state, the decision and what the memory learnt."""
     steps = (
         run.steps.select_related("run", "direction", "strategy", "result")
-        .prefetch_related(*LIGHT_STEP_PARTS, *LIGHT_CANDIDATES)
+        .prefetch_related(*LIGHT_STEP_PARTS, LIGHT_CANDIDATES)
         .order_by("index")
     )
     about = dict(RunSerializer(run).data)
