@@ -3,7 +3,7 @@
     python -m benchmarks.samples [--device auto] [--seed 0] [--plans FOLDER] [NAME ...]
 
 Each sample is one `manage.py optimize` on a database of its own, so that no run learns from another. Prints a line a
-sample, then the geometric mean of the best speed-ups, counting a sample without a faster kernel as 1.0x. With
+sample, then the geometric mean of the best speed-ups, counting a sample without a faster kernel as 1.0x.
 "best us" is derived: eager as the run's first evaluation measured it, over the best ratio. With
 ``--plans`` the best plans are kept in the layout of `python -m gpu_eval batch`.
 """
