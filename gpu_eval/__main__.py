@@ -1,4 +1,4 @@
-"""``python -m gpu_eval {evaluate,inspect,batch,devices}``.
+"""``python -m gpu_eval {evaluate,inspect,batch,adversary,devices}``.
 
 Exit status: 0 when a verdict or a result was reached (a wrong kernel is a verdict), 2 for unusable input
 with one line on standard error, 1 for a fault of ours. With ``--json`` standard output holds one JSON
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gpu_eval import batch
+from gpu_eval import adversary, batch
 from gpu_eval.devices.probe import probe_devices
 from gpu_eval.errors import EvaluatorFault, UnusableInput
 from gpu_eval.evaluator import EvaluationSession
@@ -74,6 +74,14 @@ def make_parser() -> Parser:
     batch_parser.add_argument("folder", metavar="DIR", type=Path)
     add_policy(batch_parser)
     batch_parser.set_defaults(command=run_batch)
+
+    adversary_parser = commands.add_parser("adversary", help="put a corpus of tricks before the judge")
+    adversary_parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=adversary.CORPUS)
+    adversary_parser.add_argument("--device", choices=adversary.DEVICES, default="opencl")
+    adversary_parser.add_argument("--only", metavar="GLOB", default="*", help="paths or names of files")
+    adversary_parser.add_argument("--jobs", type=int, default=adversary.JOBS, help="sessions at a time")
+    adversary_parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    adversary_parser.set_defaults(command=run_adversary)
 
     devices_parser = commands.add_parser("devices", help="the devices of this machine")
     devices_parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -148,6 +156,25 @@ def run_batch(options: argparse.Namespace) -> int:
             print(one_line(entry.error), file=sys.stderr)
             status = UNUSABLE
     return status
+
+
+def run_adversary(options: argparse.Namespace) -> int:
+    """A corpus of tricks and honest files; status 1 unless every one ended as it must."""
+
+    def heard(outcome: adversary.Outcome) -> None:
+        if not options.json:
+            print(adversary.line(outcome), flush=True)
+
+    report = adversary.run(
+        options.folder, options.device, only=options.only, jobs=max(1, options.jobs), heard=heard
+    )
+    if options.json:
+        print(dump_json(report.to_json()))
+    else:
+        for name, reason in report.skipped:
+            print(f"skipped {name}: {reason}")
+        print(adversary.summary(report))
+    return OK if report.passed else FAULT
 
 
 def devices(options: argparse.Namespace) -> int:

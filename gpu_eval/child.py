@@ -1,8 +1,9 @@
 """The child's side of a conversation: limits on itself, then requests answered one by one until the pipe
 closes.
 
-A message is four bytes of length (big endian) and that much UTF-8 JSON. Requests are ``{"method": name,
-"params": {...}}``; answers ``{"result": ...}`` or ``{"error": {"kind", "message", "detail"}}``.
+A message is four bytes of length (big endian) and that much UTF-8 JSON. Requests are ``{"id": random, "method":
+name, "params": {...}}``; answers ``{"id": the same, "result": ...}`` or with ``"error": {"kind", "message",
+"detail"}``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from gpu_eval import tree
 from gpu_eval.limits import MAX_MESSAGE_BYTES
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+MAX_FD = 65_536
 DETAIL_CHARS = 4000
 
 Handler = Callable[..., Any]
@@ -64,22 +68,40 @@ def harden(memory_bytes: int, file_bytes: int, open_files: int, processes: int) 
 
 def die_with_parent() -> None:
     """Have the system kill this process when the one that started it ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def continue_under_another_pid() -> None:
-    """Go on in a forked child; the original only waits for it and ends as it does.
+def stand_by() -> None:
+    """Go on in a forked child; the original only waits for it, ends what it leaves behind and ends as it does.
 
-    CUDA tells the exporter of a memory handle by its process id. Judge and runner each live in a process
-    namespace of their own, where both would have the same small id, and opening the judge's handle in the
-    runner fails as if it were opened in the process that made it ("invalid device context").
+    Two reasons. Without a process namespace a grandchild whose parent ends would fall to the system's first
+    process and be lost to whoever ends the tree; the original takes it in. And CUDA tells the exporter of a
+    memory handle by its process id: judge and runner each live in a process namespace of their own, where both
+    would have the same small id, and opening the judge's handle in the runner fails as if it were opened in the
+    process that made it ("invalid device context").
     """
     die_with_parent()
+    libc().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = os.fork()
     if child == 0:
         return
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.closerange(3, MAX_FD)  # the pipe closes when the child ends
+    code = os.waitstatus_to_exitcode(wait_for(child))
+    tree.end(os.getpid(), "")
     os._exit(code if code >= 0 else 128 - code)
+
+
+def wait_for(child: int) -> int:
+    """The wait status of ``child``; others that end meanwhile are collected."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            return status
+
+
+def libc() -> ctypes.CDLL:
+    """The C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def count_user_threads() -> int:
@@ -105,7 +127,7 @@ def serve(server: Server, read_fd: int, write_fd: int) -> None:
         reply = answer(handlers, request)
         if os.getpid() != owner:
             os._exit(0)  # foreign code forked: only the original answers
-        write_message(write_fd, reply)
+        write_message(write_fd, {"id": request.get("id"), **reply})
 
 
 def answer(handlers: Mapping[str, Handler], request: dict[str, Any]) -> dict[str, Any]:
@@ -156,14 +178,22 @@ def write_message(fd: int, message: dict[str, Any]) -> None:
     try:
         body = json.dumps(message, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        body = json.dumps(failure("fault", f"the answer is not JSON: {error}")).encode()
+        problem = failure("fault", f"the answer is not JSON: {error}")
+        body = json.dumps({"id": message.get("id"), **problem}).encode()
     if len(body) > MAX_MESSAGE_BYTES:
-        body = json.dumps(failure("fault", "the answer is too large")).encode()
+        problem = failure("fault", "the answer is too large")
+        body = json.dumps({"id": message.get("id"), **problem}).encode()
     data = memoryview(struct.pack(">I", len(body)) + body)
     while data:
         data = data[os.write(fd, data) :]
 
 
 def child_arguments() -> tuple[int, int, dict[str, Any]]:
-    """The two pipe ends and the settings that the parent put on the command line."""
-    return int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    """The two pipe ends and the settings that the parent put on the command line.
+
+    Comes before threads and heavy imports: the process may go on as another (see `stand_by`).
+    """
+    read_fd, write_fd, settings = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+    if settings.pop("stand_by", False):
+        stand_by()
+    return read_fd, write_fd, settings

@@ -9,26 +9,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
-NAME = "htam-{kind}-{pid}-"
-PATTERN = re.compile(r"htam-(?:exchange|scratch)-(\d+)-")
-SHARED_MEMORY = Path("/dev/shm")
-
-
-def make_exchange() -> Path:
-    """A fresh folder in shared memory (or the usual temporary folder) for an arena's file."""
-    parent = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
-    return make("exchange", parent)
+NAME = "htam-scratch-{pid}-"
+PATTERN = re.compile(r"htam-scratch-(\d+)-")
 
 
 def make_scratch() -> Path:
-    """A fresh folder for one child's own files."""
-    return make("scratch", Path(tempfile.gettempdir()))
-
-
-def make(kind: str, parent: Path) -> Path:
-    """A folder of this process, after dropping those of dead ones."""
+    """A fresh folder for one child's own files, after dropping those of dead owners."""
+    parent = Path(tempfile.gettempdir())
     drop_orphans(parent)
-    return Path(tempfile.mkdtemp(prefix=NAME.format(kind=kind, pid=os.getpid()), dir=parent))
+    return Path(tempfile.mkdtemp(prefix=NAME.format(pid=os.getpid()), dir=parent))
 
 
 def drop_orphans(parent: Path) -> None:

@@ -6,11 +6,12 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from gpu_eval import timing
+from gpu_eval.device_slot import device_slot
 from gpu_eval.errors import UnusableInput
 from gpu_eval.operators.health import Gate, Health, OperatorReport, gate_sentences
 from gpu_eval.process import ChildFailure
 from gpu_eval.results import Timing
-from gpu_eval.roofline import floor_us
+from gpu_eval.roofline import Work, floor_us
 
 if TYPE_CHECKING:
     from gpu_eval.evaluator import EvaluationSession
@@ -18,31 +19,31 @@ if TYPE_CHECKING:
 
 def inspect_operator(session: EvaluationSession, compile_baseline: bool) -> OperatorReport:
     """Ask the judge for gates, times and the graph; the warm runner for the cost of a launch."""
-    runner = session._take_runner()  # first: a runner warming up would disturb the times
-    session._runner = runner
-    judge = session._ready_judge()
-    limits = session.limits
-    found = judge.ask("health", "the operator", limits.inspect_s, seed=secrets.randbits(32))
+    launch_us = session.measure_launch()
+    session.runners.settle()  # a runner warming up would disturb the times
+    with device_slot(session.device.kind):
+        judge, limit = session.ready_judge(), session.limits.inspect_s
+        found = judge.ask("health", "the operator", limit, seed=secrets.randbits(32))
     graph = capture_graph(session)
     compiled, note = (None, "not measured")
     if compile_baseline:
         compiled, note = measure_compiled(session)
-    session._compiled = compiled
-    health = build_health(session, found, compiled, note)
+    session.compiled = compiled
+    health = build_health(session, found, launch_us, compiled, note)
     return OperatorReport(health=health.to_json(), graph=graph["graph"], graph_reason=graph["reason"])
 
 
 def capture_graph(session: EvaluationSession) -> dict[str, Any]:
     """``graph`` and ``reason``: an operator that cannot be captured is still an operator."""
     try:
-        return session._ready_judge().ask("capture", "Capturing the graph", session.limits.inspect_s)
+        return session.ready_judge().ask("capture", "Capturing the graph", session.limits.inspect_s)
     except UnusableInput as error:
         return {"graph": None, "reason": str(error)}
 
 
 def measure_compiled(session: EvaluationSession) -> tuple[Timing | None, str]:
     """torch.compile's times, or None with the reason why there are none."""
-    judge = session._ready_judge()
+    judge = session.ready_judge()
     try:
         answer = judge.ask(
             "compile_baseline",
@@ -58,14 +59,17 @@ def measure_compiled(session: EvaluationSession) -> tuple[Timing | None, str]:
 
 
 def build_health(
-    session: EvaluationSession, found: dict[str, Any], compiled: Timing | None, note: str
+    session: EvaluationSession,
+    found: dict[str, Any],
+    launch_us: float,
+    compiled: Timing | None,
+    note: str,
 ) -> Health:
     """The report as one value."""
-    work = session._work()
+    work = Work(**session.layout["work"])
     eager_us = timing.median(found["samples_us"])
-    launch_us = session._launch_us
     gates = [Gate(**gate) for gate in found["gates"]]
-    failed = [gate for gate in gates if not gate.passed]
+    failed = [gate for gate in gates if gate.blocks and not gate.passed]
     return Health(
         inputs=found["inputs"],
         outputs=found["outputs"],
@@ -77,7 +81,7 @@ def build_health(
         eager_us=eager_us,
         compile_us=compiled.median_us if compiled else None,
         compile_note=note,
-        launch_distance=eager_us / launch_us if launch_us else None,
+        launch_distance=eager_us / launch_us,
         memory_bytes=found["memory_bytes"],
         device=session.device,
         preset=session.preset or "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_eval.candidates import Call
 from gpu_eval.limits import MIN_TIMED_CALLS
 
 WARM_UPS = 3
@@ -21,9 +22,12 @@ class Pair:
     disturbed: bool
 
 
-def is_disturbed(answer: dict[str, float]) -> bool:
-    """Whether a timed call spent a noticeable part of its time waiting for a core."""
-    return answer["waited_us"] > DISTURBED_SHARE * answer["us"]
+def is_disturbed(call: Call) -> bool:
+    """Whether a timed call spent a noticeable part of its time waiting for a core.
+
+    Device events do not see the host wait, as long as the queue is never empty.
+    """
+    return call.waited_us > DISTURBED_SHARE * call.us
 
 
 def enough(pairs: list[Pair], wanted: int, elapsed_s: float, budget_s: float) -> bool:

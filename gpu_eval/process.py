@@ -1,8 +1,9 @@
 """The parent's side: a child process in its sandbox, asked by length-prefixed JSON over two pipes, killed
 as a tree.
 
-The child's own output goes to a thread that keeps its head and tail and drops the rest, so a flood neither
-blocks the child nor fills anything. Results never come from there.
+Every request carries a random id that its answer must repeat, so that nothing written ahead passes for an
+answer. The child's own output goes to a thread that keeps its head and tail and drops the rest, so a flood
+neither blocks the child nor fills anything. Results never come from there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -18,14 +20,19 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
-from typing import IO, Any
+from collections import deque
+from typing import IO, Any, NoReturn
 
+from gpu_eval import tree
+from gpu_eval.exchange import Exchange
 from gpu_eval.folders import make_scratch
-from gpu_eval.limits import MAX_MESSAGE_BYTES, STDERR_BYTES, Limits
-from gpu_eval.sandbox import Sandbox, sandbox_level
+from gpu_eval.limits import MAX_MESSAGE_BYTES, STDERR_BYTES, Limits, Profile
+from gpu_eval.sandbox import NONE, Sandbox, sandbox_level
+from gpu_eval.watch import Watch
 
-WATCH_S = 0.1  # how often the tree is counted while an answer is awaited
+WATCH_S = 0.05  # how often the machine is looked at while an answer is awaited
+FREEZE_S = 2.0
+ENV_MARK_BYTES = 16
 
 
 class ChildTimeout(RuntimeError):
@@ -33,11 +40,16 @@ class ChildTimeout(RuntimeError):
 
 
 class ChildDied(RuntimeError):
-    """The child ended or broke the protocol; its tree is gone. ``signal`` is set when one ended it."""
+    """The child ended or broke the protocol; its tree is gone.
 
-    def __init__(self, message: str, signal_number: int | None = None) -> None:
+    ``signal`` is set when one ended it. ``cause`` says which limit it passed: "memory", "processes" or
+    "scratch"; "protocol" when it answered what nobody asked; empty when it ended by itself.
+    """
+
+    def __init__(self, message: str, signal_number: int | None = None, cause: str = "") -> None:
         super().__init__(message)
         self.signal = signal_number
+        self.cause = cause
 
 
 class ChildFailure(RuntimeError):
@@ -51,38 +63,82 @@ class ChildFailure(RuntimeError):
 
 
 class Child:
-    """One child process running ``python -m MODULE`` in a sandbox."""
+    """One child process running ``python -m MODULE`` in a sandbox, bounded as its ``profile`` says.
 
-    def __init__(self, module: str, exchange: Path, limits: Limits, settings: dict[str, Any]) -> None:
+    With ``exchange`` it inherits that memory, and ``settings["exchange"]`` is the path to open it by. Raises
+    OSError when the process cannot be started.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        profile: Profile,
+        limits: Limits,
+        settings: dict[str, Any],
+        exchange: Exchange | None = None,
+    ) -> None:
         self.module = module
         self.limits = limits
+        self.bounds = limits.bounds(profile)
         self.scratch = make_scratch()
-        self.sandbox = Sandbox(sandbox_level(), exchange, self.scratch)
+        self.mark = secrets.token_hex(ENV_MARK_BYTES)
+        self.sandbox = Sandbox(sandbox_level(), self.bounds, self.scratch, self.mark)
+        self.last_wall_us = 0.0  # from the last request that was sent to the end of its answer
+        self.standstill_us = 0.0  # from the last request that was sent to when `freeze` saw it stopped
+        self.frozen = False
+        self._pending: deque[str] = deque()
+        self._sent = time.monotonic_ns()
         request_read, self._write_fd = os.pipe()
         self._read_fd, answer_write = os.pipe()
         fds = (request_read, answer_write)
-        command = [sys.executable, "-m", module, *map(str, fds), json.dumps(settings)]
+        shared = () if exchange is None else (exchange.fd,)
+        message = json.dumps(self._all_settings(settings, profile, exchange))
+        command = [sys.executable, "-m", module, *map(str, fds), message]
         try:
             self.process = subprocess.Popen(
                 self.sandbox.command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=fds,
+                pass_fds=(*fds, *shared),
                 env=self.sandbox.environment(),
                 cwd=self.scratch,
                 start_new_session=True,
             )
         except OSError:
             self._close_fds()
+            shutil.rmtree(self.scratch, ignore_errors=True)
             raise
         finally:
             for fd in fds:
                 os.close(fd)
         assert self.process.stdout is not None
         self.output = OutputTail(self.process.stdout)
+        self.watch = Watch(self.process.pid, self.bounds, self.sandbox, shared_bytes=self._shared(exchange))
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
+
+    def _all_settings(
+        self, settings: dict[str, Any], profile: Profile, exchange: Exchange | None
+    ) -> dict[str, Any]:
+        """What the child is told at its start: the caller's settings, its limits, where shared memory is."""
+        added: dict[str, Any] = {
+            "harden": {
+                "memory_bytes": self.bounds.memory_bytes,
+                "file_bytes": self.bounds.file_bytes,
+                "open_files": self.bounds.open_files,
+                "processes": self.bounds.tasks,
+            },
+            # See `gpu_eval.child.stand_by` for both reasons.
+            "stand_by": profile is Profile.JUDGE or self.sandbox.level == NONE,
+        }
+        if exchange is not None:
+            added["exchange"] = exchange.path
+        return {**settings, **added}
+
+    @staticmethod
+    def _shared(exchange: Exchange | None) -> int:
+        return 0 if exchange is None else exchange.most_bytes
 
     @property
     def alive(self) -> bool:
@@ -94,31 +150,54 @@ class Child:
         return self.receive(method, deadline_s)
 
     def send(self, method: str, **params: Any) -> None:
-        """Put a request on the pipe. Raises ChildDied when nobody reads it."""
-        body = json.dumps({"method": method, "params": params}).encode()
+        """Put a request on the pipe. Raises ChildDied when nobody reads it, or when an answer is there before
+        any request.
+        """
+        self.thaw()
+        if not self._pending and self._readable():
+            self._break("answered before it was asked")
+        name = secrets.token_hex(16)
+        body = json.dumps({"id": name, "method": method, "params": params}).encode()
         data = memoryview(struct.pack(">I", len(body)) + body)
+        self._pending.append(name)
+        self._sent = time.monotonic_ns()
         try:
             while data:
                 data = data[os.write(self._write_fd, data) :]
         except OSError as error:
             raise self._died() from error
 
+    def _readable(self) -> bool:
+        """Whether bytes wait to be read (and not only the end of the stream)."""
+        return any(event & select.POLLIN for _, event in self._poll.poll(0))
+
     def receive(self, method: str, deadline_s: float) -> Any:
         """The answer to the oldest request. Raises as `call` does."""
         end = time.monotonic() + deadline_s
         (size,) = struct.unpack(">I", self._read_exactly(4, method, end))
         if size > MAX_MESSAGE_BYTES:
-            self.kill()
-            raise ChildDied(f"{self.module} sent an oversized answer")
-        try:
-            answer = json.loads(self._read_exactly(size, method, end))
-        except ValueError as error:
-            self.kill()
-            raise ChildDied(f"{self.module} sent an answer that is not JSON") from error
+            self._break("sent an oversized answer")
+        body = self._read_exactly(size, method, end)
+        self.last_wall_us = (time.monotonic_ns() - self._sent) / 1e3
+        answer = self._parsed(body)
+        if (excess := self.watch.after_answer()) is not None:
+            self._exceeded(excess.cause, excess.sentence)
         if "error" in answer:
             failure = answer["error"]
+            if not isinstance(failure, dict):
+                self._break("sent an error that says nothing")
             raise ChildFailure(str(failure.get("kind")), str(failure.get("message")), failure)
         return answer.get("result")
+
+    def _parsed(self, body: bytes) -> dict[str, Any]:
+        """An answer to the oldest request; whoever took the child over may have written anything."""
+        try:
+            answer = json.loads(body, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            self._break("sent an answer that is not JSON")
+        if not isinstance(answer, dict) or not self._pending or answer.get("id") != self._pending.popleft():
+            self._break("sent an answer to no request")
+        return answer
 
     def _read_exactly(self, size: int, method: str, end: float) -> bytes:
         parts: list[bytes] = []
@@ -132,7 +211,7 @@ class Child:
         return b"".join(parts)
 
     def _await_bytes(self, method: str, end: float) -> None:
-        """Return once there is something to read; meanwhile watch the deadline and the size of the tree."""
+        """Return once there is something to read; meanwhile watch the deadline and what the tree takes."""
         while True:
             left = end - time.monotonic()
             if left <= 0:
@@ -140,9 +219,19 @@ class Child:
                 raise ChildTimeout(f"{method} did not finish in time")
             if self._poll.poll(1000 * min(left, WATCH_S)):
                 return
-            if count_descendants(self.process.pid) > self.limits.processes:
-                self.kill()
-                raise ChildDied(f"{self.module} started more than {self.limits.processes} processes")
+            if self.process.poll() is not None and not self._readable():
+                raise self._died()  # a process it left behind may hold the pipe open
+            if (excess := self.watch.look()) is not None:
+                self._exceeded(excess.cause, excess.sentence)
+
+    def _exceeded(self, cause: str, sentence: str) -> NoReturn:
+        self.kill()
+        raise ChildDied(sentence, cause=cause)
+
+    def _break(self, what: str) -> NoReturn:
+        """End a child that does not keep to the protocol."""
+        self.kill()
+        raise ChildDied(what, cause="protocol")
 
     def _died(self) -> ChildDied:
         """What became of a child whose pipe closed."""
@@ -151,14 +240,31 @@ class Child:
         number = death_signal(self.process.returncode)
         self.kill()
         if number is not None:
-            return ChildDied(f"ended by {signal_name(number)}", number)
+            short = number == signal.SIGKILL and self.watch.peak_bytes > self.bounds.memory_bytes // 2
+            return ChildDied(f"ended by {signal_name(number)}", number, "memory" if short else "")
         return ChildDied(f"ended with status {self.process.returncode}")
+
+    def freeze(self) -> None:
+        """Stop all its threads until `thaw` or the next request. Raises ChildDied when some go on.
+
+        Whoever reads shared memory afterwards knows that nobody writes to it meanwhile.
+        """
+        if not self.frozen and not tree.freeze(self.process.pid, FREEZE_S):
+            self._break("could not be stopped")
+        self.standstill_us = (time.monotonic_ns() - self._sent) / 1e3
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it go on. Does nothing to a child that is not frozen."""
+        if self.frozen:
+            tree.thaw(self.process.pid)
+        self.frozen = False
 
     def kill(self) -> None:
         """End the whole tree and forget it. Safe to call twice."""
-        for pid in descendants(self.process.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        if self._write_fd < 0:
+            return
+        tree.end(self.process.pid, self.mark if self.sandbox.level == NONE else "")
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         if self.process.poll() is None:
@@ -173,6 +279,11 @@ class Child:
             if fd >= 0:
                 os.close(fd)
                 setattr(self, name, -1)
+
+
+def _refuse(constant: str) -> NoReturn:
+    """JSON has no NaN and no infinity."""
+    raise ValueError(f"{constant} is not JSON")
 
 
 class OutputTail:
@@ -217,31 +328,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below ``pid`` at this moment."""
-    found: list[int] = []
-    todo = [pid]
-    while todo:
-        children = children_of(todo.pop())
-        found += children
-        todo += children
-    return found
-
-
-def count_descendants(pid: int) -> int:
-    """How many processes there are below ``pid``."""
-    return len(descendants(pid))
-
-
-def children_of(pid: int) -> list[int]:
-    """Direct children of a process, through any of its threads."""
-    children: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            text = Path(f"/proc/{pid}/task/{task}/children").read_text()
-            children += [int(word) for word in text.split()]
-    except OSError:
-        return children
-    return children

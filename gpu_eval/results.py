@@ -13,6 +13,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+# Raised by one whenever a verdict could come out differently than before for the same candidate; stored with
+# every evaluation, so that results of an older checker can be told and re-verified.
+CHECKER_VERSION = 2
+
 
 class Verdict(StrEnum):
     """The end of one evaluation. Only ``CORRECT`` carries times."""
@@ -96,6 +100,19 @@ class KernelReport:
     spill_bytes: int | None = None
     shared_bytes: int | None = None
     occupancy: float | None = None  # active warps over the device's maximum, 0..1
+    matters: bool | None = None  # whether the outputs are wrong without its launches; None: not tried
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the machine was like around the timing. ``None`` where it cannot be read."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    other_processes: int | None = None  # on the device, besides judge and runner
+    load: float | None = None  # runnable threads a core, over the last minute
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,18 @@ class Evaluation:
     phase_seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     sandbox: str = "none"  # "bubblewrap", "unshare" or "none": what contained the candidate
+    untrusted: bool = False  # a foreign module: its own host code ran beside its kernels
+    checker: int = 0  # CHECKER_VERSION of the code that judged; 0 before versions were kept
+    compiler: str = ""  # "nvrtc 13.0", "nvcc 13.0", "PoCL 6.0"...
+    compile_cached: bool = False
+    device_globals: list[str] = field(default_factory=list)  # writable `__device__` variables
+    prepare_us: float | None = (
+        None  # the plan's `prepare`, run once a set of weights, outside the timed calls
+    )
+    launch_us: float | None = None  # an empty launch on this device
+    clock: str = ""  # what the times are: "device events", "wall clock"
+    before: Conditions | None = None
+    after: Conditions | None = None
     operator_hash: str = ""
     candidate_hash: str = ""
     seed: int = 0
@@ -176,6 +205,8 @@ class Evaluation:
         for name in ("candidate", "baseline", "compiled_baseline"):
             data[name] = Timing(**data[name]) if data.get(name) else None
         data["device"] = DeviceFacts(**data["device"]) if data.get("device") else None
+        for name in ("before", "after"):
+            data[name] = Conditions(**data[name]) if data.get(name) else None
         policy = dict(data.get("policy") or {})
         for name, kind in (("precision", Precision), ("library", LibraryPolicy), ("protocol", Protocol)):
             if name in policy:

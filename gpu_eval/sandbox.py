@@ -18,6 +18,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_eval.limits import DEFAULT_LIMITS, MIB, Bounds, Profile
+from gpu_eval.tree import MARK
+
 BUBBLEWRAP, UNSHARE, NONE = "bubblewrap", "unshare", "none"
 CHOICE_VARIABLE = "HTAM_SANDBOX"  # auto (default), bubblewrap, unshare or none
 
@@ -51,21 +54,33 @@ READABLE_ETC = (
     "/etc/localtime",
 )
 DEVICE_PATTERNS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
-SCRATCH_BYTES = 2 * 1024**3
+INNER_SCRATCH = "/scratch"  # its name under bubblewrap
+SHARED_MEMORY_BYTES = 64 * MIB  # of a /dev/shm of its own
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How one child is started. ``exchange`` is the folder shared with its sibling, ``scratch`` its own."""
+    """How one child is started. ``scratch`` is a folder of its own, ``mark`` names its tree."""
 
     level: str
-    exchange: Path
+    bounds: Bounds
     scratch: Path
+    mark: str = ""
+
+    @property
+    def private_scratch(self) -> bool:
+        """Whether the scratch is memory of fixed size that only the child sees."""
+        return self.level == BUBBLEWRAP
+
+    @property
+    def inner_scratch(self) -> str:
+        """The scratch folder's path as the child sees it."""
+        return INNER_SCRATCH if self.level == BUBBLEWRAP else str(self.scratch)
 
     def command(self, arguments: list[str]) -> list[str]:
         """``arguments`` wrapped in what contains them."""
         if self.level == BUBBLEWRAP:
-            return [*bubblewrap_prefix(self.exchange, self.scratch), *arguments]
+            return [*bubblewrap_prefix(self.bounds), *arguments]
         if self.level == UNSHARE:
             return [*unshare_prefix(), *arguments]
         return arguments
@@ -73,9 +88,10 @@ class Sandbox:
     def environment(self) -> dict[str, str]:
         """The child's whole environment."""
         kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-        scratch = str(self.scratch)
+        scratch = self.inner_scratch
         return {
             **kept,
+            MARK: self.mark,
             "HOME": scratch,
             "USER": "htam",  # torch.compile asks who it is, and the sandbox has no /etc/passwd
             "TMPDIR": scratch,
@@ -86,6 +102,10 @@ class Sandbox:
             "CUDA_CACHE_PATH": f"{scratch}/cuda",
             # OpenMP threads sleep soon after a call: the next one needs their cores.
             "GOMP_SPINCOUNT": "20000",
+            # Freed host memory is kept and used again: else eager PyTorch on a CPU spends its time on page
+            # faults in fresh results, and any plan, whose buffers are there already, looks fast.
+            "MALLOC_MMAP_MAX_": "0",
+            "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
             "PYTHONPATH": os.pathsep.join([str(package_root()), *library_paths()]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
@@ -105,7 +125,9 @@ def sandbox_level() -> str:
     choice = os.environ.get(CHOICE_VARIABLE, "auto")
     if choice in (BUBBLEWRAP, UNSHARE, NONE):
         return choice
-    if shutil.which("bwrap") and succeeds([*bubblewrap_prefix(Path("/tmp"), Path("/tmp")), "true"]):
+    if shutil.which("bwrap") and succeeds(
+        [*bubblewrap_prefix(DEFAULT_LIMITS.bounds(Profile.RUNNER)), "true"]
+    ):
         return BUBBLEWRAP
     if shutil.which("unshare") and succeeds([*unshare_prefix(), "true"]):
         return UNSHARE
@@ -129,20 +151,34 @@ def unshare_prefix() -> list[str]:
     return [*leash, "unshare", *user, *flags, "--"]
 
 
-def bubblewrap_prefix(exchange: Path, scratch: Path) -> list[str]:
-    """A file system of the interpreter, this package and the device; the two folders are writable."""
-    command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+@functools.cache
+def user_namespace_flags() -> tuple[str, ...]:
+    """Where bubblewrap can: a user namespace in which no further one can be made (it would allow mounts)."""
+    flags = ("--unshare-user", "--disable-userns")
+    return flags if succeeds(["bwrap", *flags, "--ro-bind", "/", "/", "true"]) else ()
+
+
+def bubblewrap_prefix(bounds: Bounds) -> list[str]:
+    """A file system of the interpreter, this package and the device. One folder is writable: the scratch, as
+    large as the bounds say; /tmp is another name of it."""
+    command = ["bwrap", "--unshare-all", *user_namespace_flags()]
+    command += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     for path in (*READABLE, *READABLE_ETC):
         command += ["--ro-bind-try", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
-    for pattern in DEVICE_PATTERNS:
-        for device in sorted(glob.glob(pattern)):
-            command += ["--dev-bind-try", device, device]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    command += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]
+    for device in device_files() if bounds.device else ():
+        command += ["--dev-bind-try", device, device]
     for path in interpreter_paths():
         command += ["--ro-bind", path, path]
-    for folder in dict.fromkeys((str(exchange), str(scratch))):
-        command += ["--bind", folder, folder]
-    return [*command, "--chdir", str(scratch), "--"]
+    command += ["--size", str(bounds.scratch_bytes), "--tmpfs", INNER_SCRATCH]
+    command += ["--symlink", INNER_SCRATCH, "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"]
+    return [*command, "--chdir", INNER_SCRATCH, "--"]
+
+
+def device_files() -> list[str]:
+    """The GPU's device files on this machine."""
+    return [path for pattern in DEVICE_PATTERNS for path in sorted(glob.glob(pattern))]
 
 
 def library_paths() -> list[str]:
@@ -150,7 +186,7 @@ def library_paths() -> list[str]:
 
     Others stay out: a PYTHONPATH of "." would show the child the whole checkout, database included.
     """
-    libraries = ("torch", "numpy", "pycuda", "pyopencl")
+    libraries = ("torch", "numpy", "pycuda", "pyopencl", "cuda")
     entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     found = (str(Path(entry).resolve()) for entry in entries)
     return [path for path in found if any(os.path.isdir(os.path.join(path, name)) for name in libraries)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gpu_eval.devices.base import (
     Buffer,
+    CompiledCode,
     CompileError,
     DeviceBackend,
     DeviceLost,
@@ -17,6 +18,7 @@ from gpu_eval.devices.base import (
     LaunchError,
     Module,
     OutOfDeviceMemory,
+    Tf32,
 )
 from gpu_eval.devices.cuda_compile import compile_check
 from gpu_eval.devices.probe import probe_devices
@@ -24,6 +26,7 @@ from gpu_eval.devices.probe import probe_devices
 __all__ = [
     "Buffer",
     "CompileError",
+    "CompiledCode",
     "DeviceBackend",
     "DeviceLost",
     "DeviceUnavailable",
@@ -33,6 +36,7 @@ __all__ = [
     "LaunchError",
     "Module",
     "OutOfDeviceMemory",
+    "Tf32",
     "compile_check",
     "make_backend",
     "open_backend",

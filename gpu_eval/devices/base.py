@@ -9,15 +9,21 @@ library. Order of use::
     buffers = {slot.index: backend.from_exchange(handle) for slot in program.judge_slots()}
     executor = backend.executor(program, module, buffers)  # checks arguments, allocates the runner's slots
     executor.prepare()
-    elapsed = backend.time(executor.run)
+    elapsed = backend.time(executor.run, lead_in=True)
+    if executor.collects: executor.collect()
     backend.close()
 """
 
 from __future__ import annotations
 
+import re
+import sys
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpu_eval.plans.limits import BindLimits
@@ -26,6 +32,9 @@ from gpu_eval.plans.specs import TensorSpec
 from gpu_eval.results import DeviceFacts, KernelReport
 
 LOG_BYTES = 8192
+LEAD_IN_BYTES = (
+    256 * 1024**2
+)  # several times the L2 of any device so far; what the KernelBench harness writes too
 
 
 class DeviceUnavailable(RuntimeError):
@@ -56,6 +65,18 @@ class CompileError:
 
 
 @dataclass(frozen=True)
+class CompiledCode:
+    """Machine code for one architecture, made without a device: another process may load it."""
+
+    code: bytes
+    symbols: dict[str, str]  # every wanted kernel name to its symbol in the code
+    log: str = ""
+    compiler: str = ""  # its name and version
+    device_globals: tuple[str, ...] = ()  # the source's variables that outlive a launch
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class KernelFacts:
     """What the compiler says of one kernel. ``None`` where a backend cannot know."""
 
@@ -78,11 +99,15 @@ class Module:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-class Elapsed(NamedTuple):
-    """Time of one call, in microseconds.
+class Tf32(NamedTuple):
+    """Where fp32 operands may be rounded to TF32."""
 
-    ``wall_us`` spans two full device synchronises and is the one that counts.
-    """
+    products: bool = False
+    convolutions: bool = False
+
+
+class Elapsed(NamedTuple):
+    """Time of one call, in microseconds; ``wall_us`` spans two full device synchronises."""
 
     wall_us: float
     device_us: float | None  # between two events around the work; None where a backend has none
@@ -116,6 +141,18 @@ class Executor(ABC):
         Raises LaunchError, OutOfDeviceMemory, DeviceLost.
         """
 
+    @property
+    @abstractmethod
+    def collects(self) -> bool:
+        """Whether `collect` is needed after `run`."""
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Put results that torch allocated into the memory of the program's outputs, and synchronise.
+
+        No part of a timed call: eager PyTorch leaves its results where they are, too.
+        """
+
     @abstractmethod
     def kernel_reports(self) -> list[KernelReport]:
         """One report a kernel that `run` launches, with occupancy where the backend can tell."""
@@ -123,6 +160,10 @@ class Executor(ABC):
     @abstractmethod
     def broken_guards(self) -> list[str]:
         """Names of the runner's own slots whose guard bytes were overwritten. Synchronises first."""
+
+    @abstractmethod
+    def poison(self) -> None:
+        """Fill the temporaries of `run` with NaN, so that a kernel that reads what nothing wrote shows."""
 
 
 class DeviceBackend(ABC):
@@ -132,7 +173,7 @@ class DeviceBackend(ABC):
     """
 
     kind: str
-    library_tf32: bool = False  # set before `executor`: may library calls round fp32 operands to TF32
+    library_tf32: Tf32 = Tf32()  # set before `executor`: where library calls may round fp32 operands
 
     @abstractmethod
     def open(self) -> None:
@@ -157,6 +198,15 @@ class DeviceBackend(ABC):
 
         A source that does not compile, or lacks a name, is a CompileError value.
         """
+
+    def compiler(self) -> str:
+        """Name and version of what `compile` uses."""
+        return ""
+
+    def load(self, compiled: CompiledCode) -> Module | CompileError:
+        """Load what was compiled elsewhere, its variables as at the start. Only where the device takes
+        machine code from another process; the others compile here."""
+        raise NotImplementedError(f"{self.kind} compiles where it runs")
 
     @abstractmethod
     def alloc(self, nbytes: int) -> Buffer:
@@ -207,6 +257,10 @@ class DeviceBackend(ABC):
         """Replace the first ``len(content)`` bytes; complete on return."""
 
     @abstractmethod
+    def fill(self, buffer: Buffer, value: int) -> None:
+        """Set every byte to ``value``; complete on return."""
+
+    @abstractmethod
     def synchronise(self) -> None:
         """Wait for everything on the device.
 
@@ -214,8 +268,12 @@ class DeviceBackend(ABC):
         """
 
     @abstractmethod
-    def time(self, run: Callable[[], None]) -> Elapsed:
-        """Synchronise, run, synchronise; how long the middle took."""
+    def time(self, run: Callable[[], None], lead_in: bool = False) -> Elapsed:
+        """Synchronise, run, synchronise; how long the middle took.
+
+        With ``lead_in``, where the device has a queue, memory is written right before ``run`` and not waited
+        for (see `gpu_eval.devices.cuda_clock`). ``wall_us`` then spans that too.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -230,11 +288,33 @@ class DeviceBackend(ABC):
 
 
 def clean_log(log: str) -> str:
-    """A compiler's log without control characters, cut to `LOG_BYTES` with its head and tail kept."""
-    printable = "".join(char for char in log if char in "\n\t" or char.isprintable())
-    data = printable.encode("utf-8", "replace")
+    """A compiler's log without control characters and folders of the host, cut to `LOG_BYTES` with its head
+    and tail kept."""
+    log = cut(log)  # what follows is slow, and a log may be made to be long
+    return without_folders("".join(char for char in log if char in "\n\t" or char.isprintable()))
+
+
+def cut(log: str) -> str:
+    """At most `LOG_BYTES`, head and tail."""
+    data = log.encode("utf-8", "replace")
     if len(data) <= LOG_BYTES:
-        return printable
+        return log
     half = LOG_BYTES // 2 - 16
     head = data[:half].decode("utf-8", "ignore")
     return f"{head}\n[... cut ...]\n{data[-half:].decode('utf-8', 'ignore')}"
+
+
+def without_folders(text: str) -> str:
+    """``cuda_fp16.hpp(9)`` for ``/usr/local/cuda/include/cuda_fp16.hpp(9)``: where this host keeps its files
+    is nobody's business, and would tell equal messages apart."""
+    return _host_path().sub(r"\1", text)
+
+
+@lru_cache(maxsize=1)
+def _host_path() -> re.Pattern[str]:
+    """An absolute path below a folder that hosts have, or that this one's interpreter is in."""
+    tops = set("bin dev etc home lib lib64 mnt opt proc root run sbin srv sys tmp usr var".split())
+    for place in (sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path(__file__).resolve())):
+        tops.update(Path(place).parts[1:2])
+    names = "|".join(map(re.escape, sorted(tops)))
+    return re.compile(rf"(?<![\w./)\]])/(?:{names})/(?:[\w.+@~-]+/)*([\w.+@~-]*)")

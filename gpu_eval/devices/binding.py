@@ -10,6 +10,7 @@ from gpu_eval.results import KernelReport
 
 GUARD = 256  # bytes before and after every slot that the runner allocates
 GUARD_BYTE = 0xA5
+POISON_BYTE = 0xFF
 
 
 class Memory:
@@ -48,6 +49,13 @@ class Memory:
             edge = bytes([GUARD_BYTE]) * GUARD
             write(buffer, edge)
             write(Buffer(buffer.pointer + buffer.nbytes - GUARD, GUARD), edge)
+
+    def poison(self, fill: Callable[[Buffer, int], None]) -> None:
+        """Fill what `run` writes before it reads: all bits set is NaN in every floating format."""
+        for index, buffer in self.guarded.items():
+            slot = self.program.slots[index]
+            if slot.kind is SlotKind.LOCAL and slot.spec.nbytes:
+                fill(Buffer(buffer.pointer + GUARD, slot.spec.nbytes), POISON_BYTE)
 
     def broken_guards(self, read: Callable[[Buffer], bytes]) -> list[str]:
         """Names of the slots around which a guard byte changed."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 _FUNCTION_ENTRY = 0x10  # STO_CUDA_ENTRY: a __global__ function
 _KPARAM_INFO, _REGCOUNT, _FRAME_SIZE = 0x17, 0x2F, 0x11
+_LOCAL = re.compile(r"_ZZ.*E(\d+)([A-Za-z_]\w*?)(?:_\d*_?)?$")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 
@@ -67,6 +68,8 @@ def read_cubin(data: bytes) -> Cubin:
             kernels.append(CubinKernel(name, parameters.get(name, ()), registers.get(name), frames.get(name)))
         elif info & 0xF == 1 and index < len(sections) and sections[index].name.startswith(".nv.global"):
             global_names.append(name)
+    if not global_names and any(section.name.startswith(".nv.global") for section in sections):
+        global_names.append("(unnamed)")  # memory that outlives a launch, whatever became of its symbol
     return Cubin(tuple(kernels), tuple(global_names))
 
 
@@ -131,9 +134,13 @@ def _per_symbol(
 
 
 def plain_symbol(symbol: str) -> str:
-    """``k`` of ``_Z1kPf``, ``_Z1kILi4EEvPf`` and ``_ZN5tools1kEPf``; a name that is not mangled stays."""
+    """``k`` of ``_Z1kPf``, ``_Z1kILi4EEvPf``, ``_ZN5tools1kEPf`` and of the ``static`` in a function
+    ``_ZZ1fvE1k``; a name that is not mangled stays."""
     if not symbol.startswith("_Z"):
         return symbol
+    local = _LOCAL.match(symbol)
+    if local and len(local[2]) == int(local[1]):
+        return local[2]
     rest = symbol[2:].lstrip("NKVL")
     name = ""
     while True:

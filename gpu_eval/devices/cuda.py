@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_eval.devices import torch_library
 from gpu_eval.devices.base import (
     Buffer,
+    CompiledCode,
     CompileError,
     DeviceBackend,
     DeviceLost,
@@ -23,7 +23,9 @@ from gpu_eval.devices.base import (
     Module,
     OutOfDeviceMemory,
 )
-from gpu_eval.devices.cuda_compile import compile_cuda, own_globals
+from gpu_eval.devices.cubin import read_cubin
+from gpu_eval.devices.cuda_clock import CudaClock
+from gpu_eval.devices.cuda_compile import compile_code, native_arch
 from gpu_eval.devices.cuda_run import CudaExecutor
 from gpu_eval.devices.occupancy import Multiprocessor, fp32_cores
 from gpu_eval.plans.limits import BindLimits
@@ -59,7 +61,7 @@ class CudaBackend(DeviceBackend):
         self.device: Any = None
         self.context: Any = None
         self._arenas: dict[str, tuple[Any, int]] = {}
-        self._events: tuple[Any, Any] | None = None
+        self._clock: CudaClock | None = None
         self._copy_module: Module | None = None
 
     # life
@@ -80,7 +82,7 @@ class CudaBackend(DeviceBackend):
         except drv.Error as error:
             raise DeviceUnavailable(f"no CUDA context can be made ({error})") from None
         self.drv, self.device, self.context = drv, device, context
-        self._events = (drv.Event(), drv.Event())
+        self._clock = CudaClock(drv)
         atexit.register(self.close)  # a context that is still pushed at exit aborts the process
 
     def close(self) -> None:
@@ -93,7 +95,7 @@ class CudaBackend(DeviceBackend):
             with contextlib.suppress(self.drv.Error):
                 handle.close()
         self._arenas.clear()
-        self._events = self._copy_module = None
+        self._clock = self._copy_module = None
         with contextlib.suppress(self.drv.Error):
             self.context.pop()
         self.context = None
@@ -122,7 +124,7 @@ class CudaBackend(DeviceBackend):
     def arch(self) -> str:
         """``sm_90``; with the architecture's own instructions (``sm_90a``) where it has such."""
         major, minor = self.device.compute_capability()
-        return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+        return native_arch(f"sm_{major}{minor}")
 
     def facts(self) -> DeviceFacts:
         major, minor = self.device.compute_capability()
@@ -170,32 +172,36 @@ class CudaBackend(DeviceBackend):
     def compile(
         self, source: str, names: Sequence[str], options: Sequence[str] = ()
     ) -> Module | CompileError:
-        if not source.strip() and not names:
+        compiled = compile_code(source, names, self.arch(), options)
+        return compiled if isinstance(compiled, CompileError) else self.load(compiled)
+
+    def load(self, compiled: CompiledCode) -> Module | CompileError:
+        if not compiled.code:
             return Module({}, "", 0.0, extra={"functions": {}, "device_globals": []})
-        compiled = compile_cuda(source, names, self.arch(), options)
-        if isinstance(compiled, CompileError):
-            return compiled
+        parameters = {kernel.symbol: kernel.parameter_bytes for kernel in read_cubin(compiled.code).kernels}
         try:
-            handle = self.drv.module_from_buffer(compiled.cubin)
+            handle = self.drv.module_from_buffer(compiled.code)
+            functions = {name: handle.get_function(symbol) for name, symbol in compiled.symbols.items()}
         except self.drv.Error as error:
+            if "out of memory" in str(error).lower():
+                raise OutOfDeviceMemory("the compiled code and its variables do not fit the device") from None
             return CompileError(f"the driver does not load the compiled code: {error}", compiled.log)
-        functions, kernels = {}, {}
-        for name, kernel in compiled.kernels.items():
-            function = handle.get_function(kernel.symbol)
-            functions[name] = function
-            kernels[name] = KernelFacts(
+        kernels = {
+            name: KernelFacts(
                 name=name,
                 registers=int(function.num_regs),
                 spill_bytes=int(function.local_size_bytes),
                 shared_bytes=int(function.shared_size_bytes),
                 max_threads_per_block=int(function.max_threads_per_block),
-                parameter_bytes=kernel.parameter_bytes,
+                parameter_bytes=parameters.get(compiled.symbols[name]),
             )
+            for name, function in functions.items()
+        }
         extra = {
             "functions": functions,
             "compiler": compiled.compiler,
-            "device_globals": own_globals(compiled.contents, source),
-            "cubin": compiled.cubin,
+            "device_globals": list(compiled.device_globals),
+            "cubin": compiled.code,
         }
         return Module(kernels, compiled.log, compiled.seconds, handle=handle, extra=extra)
 
@@ -262,19 +268,16 @@ class CudaBackend(DeviceBackend):
         with self.errors():
             self.drv.Context.synchronize()
 
-    def time(self, run: Callable[[], None]) -> Elapsed:
-        assert self._events is not None
-        before, after = self._events
-        wait = self.drv.Context.synchronize
+    def fill(self, buffer: Buffer, value: int) -> None:
         with self.errors():
-            wait()
-            start = time.perf_counter_ns()
-            before.record()
-            run()
-            after.record()
-            wait()
-            wall = (time.perf_counter_ns() - start) / 1000
-            return Elapsed(wall, before.time_till(after) * 1000)
+            if buffer.nbytes:
+                self.drv.memset_d8(buffer.pointer, value, buffer.nbytes)
+            self.drv.Context.synchronize()
+
+    def time(self, run: Callable[[], None], lead_in: bool = False) -> Elapsed:
+        assert self._clock is not None
+        with self.errors():
+            return self._clock.time(run, lead_in)[0]
 
 
 def _wake_torch() -> None:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpu_eval.devices.base import CompileError, DeviceUnavailable, KernelFacts, Module, clean_log
+from gpu_eval.devices.base import (
+    CompiledCode,
+    CompileError,
+    DeviceUnavailable,
+    KernelFacts,
+    Module,
+    clean_log,
+)
 from gpu_eval.devices.cubin import Cubin, CubinKernel, demangled, plain_symbol, read_cubin
-from gpu_eval.devices.cuda_headers import PRELUDE_NAME, find_nvcc, include_folders, stand_in_headers
+from gpu_eval.devices.cuda_headers import PRELUDE, PRELUDE_NAME, find_nvcc, include_folders, stand_in_headers
 from gpu_eval.plans.kernels import plain_name
 from gpu_eval.plans.parser import Plan
 
-MAX_CUBIN_BYTES = 64 * 2**20
+MAX_CUBIN_BYTES = 32 * 2**20  # in base64 well below the largest message
 NVCC_SECONDS = 120
 _STANDARD = "c++17"
+_NVRTC_OUT_OF_MEMORY = 1
+_NVCC_OUT_OF_MEMORY = re.compile(
+    r"^(?!kernels).*(bad_alloc|out of memory|cannot allocate|memory exhausted)", re.I | re.M
+)
+_TOOLKIT_SYMBOL = re.compile(
+    r"_ZNK?(?:\d+_(?:INTERNAL|GLOBAL)_\w*?)?(?:4cuda|6thrust|3cub|2nv|18cooperative_groups)"
+)
 
 
 @dataclass
@@ -30,8 +46,19 @@ class CompiledCuda:
     contents: Cubin
     kernels: dict[str, CubinKernel]
     log: str
-    compiler: str  # "nvrtc" or "nvcc"
+    compiler: str  # "nvrtc 13.0" or "nvcc 13.0.88"
     seconds: float = 0.0
+
+    def portable(self, source: str) -> CompiledCode:
+        """For another process to load."""
+        return CompiledCode(
+            code=self.cubin,
+            symbols={name: kernel.symbol for name, kernel in self.kernels.items()},
+            log=self.log,
+            compiler=self.compiler,
+            device_globals=tuple(own_globals(self.contents, source)),
+            seconds=self.seconds,
+        )
 
 
 @dataclass
@@ -60,7 +87,7 @@ def compile_cuda(
             continue
         if isinstance(output, CompileError):
             return output
-        compiled = _resolved(output, names, compiler)
+        compiled = _resolved(output, names, compiler_version(compiler))
         if isinstance(compiled, CompiledCuda):
             compiled.seconds = time.perf_counter() - start
         return compiled
@@ -90,18 +117,85 @@ def compile_check(plan: Plan, arch: str = "sm_90") -> Module | CompileError:
     return Module(kernels, compiled.log, compiled.seconds, extra=extra)
 
 
+def compile_code(
+    source: str, names: Sequence[str], arch: str, options: Sequence[str] = ()
+) -> CompiledCode | CompileError:
+    """As `compile_cuda`; a source of nothing is code of nothing."""
+    if not source.strip() and not names:
+        return CompiledCode(b"", {})
+    compiled = compile_cuda(source, names, arch, options)
+    return compiled if isinstance(compiled, CompileError) else compiled.portable(source)
+
+
+def native_arch(architecture: str) -> str:
+    """``sm_90a`` for ``sm_90``: with the architecture's own instructions, where it has such."""
+    digits = re.fullmatch(r"sm_(\d+)", architecture)
+    return f"{architecture}a" if digits and int(digits[1]) >= 90 else architecture
+
+
+@lru_cache(maxsize=1)
+def toolkit() -> str:
+    """What decides, beside source and architecture, which code comes out: compilers and headers."""
+    parts = [compiler_version("nvrtc"), compiler_version("nvcc"), _STANDARD]
+    for folder in include_folders():
+        parts.append(_digest_of(Path(folder, "cuda.h"), Path(folder, "cuda_fp16.h"), Path(folder, "version")))
+    parts.append(hashlib.sha256(PRELUDE.encode()).hexdigest()[:16])
+    return "; ".join(parts)
+
+
+def _digest_of(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=4)
+def compiler_version(name: str) -> str:
+    """``nvrtc 13.0``, ``nvcc 13.0.88``; the name alone where there is no such compiler."""
+    if name == "nvrtc":
+        try:
+            from cuda.bindings import nvrtc
+
+            _, major, minor = nvrtc.nvrtcVersion()
+        except Exception:
+            return name
+        return f"{name} {major}.{minor}"
+    nvcc = find_nvcc()
+    if nvcc is None:
+        return name
+    try:
+        text = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return name
+    found = re.search(r"\bV(\d[\d.]*)", text)
+    return f"{name} {found[1]}" if found else name
+
+
 def own_globals(contents: Cubin, source: str) -> list[str]:
-    """Writable device globals that the source itself names; the toolkit's headers bring many of their own."""
+    """Writable device variables of the source; the toolkit's headers bring some of their own.
+
+    A variable counts as the toolkit's only when its namespace is and the source cannot have named it.
+    """
     words = set(re.findall(r"[A-Za-z_]\w*", source))
-    return [name for name in map(plain_symbol, contents.device_globals) if name in words]
+    pastes = "##" in source or "%:%:" in source or "??" in source
+    return [
+        name
+        for symbol, name in ((symbol, plain_symbol(symbol)) for symbol in contents.device_globals)
+        if name in words or pastes or not _TOOLKIT_SYMBOL.match(symbol)
+    ]
+
+
+def too_large(nbytes: int) -> str:
+    """The sentence on code beyond the limit."""
+    return f"The compiled code has {nbytes / 2**20:.0f} MiB; the limit is {MAX_CUBIN_BYTES >> 20} MiB."
 
 
 def _resolved(output: _Output, names: Sequence[str], compiler: str) -> CompiledCuda | CompileError:
     """Find the kernel behind every name."""
     if len(output.cubin) > MAX_CUBIN_BYTES:
-        return CompileError(
-            f"the compiled code has {len(output.cubin)} bytes; the limit is {MAX_CUBIN_BYTES}", ""
-        )
+        return CompileError(too_large(len(output.cubin)), "")
     contents = read_cubin(output.cubin)
     kernels: dict[str, CubinKernel] = {}
     for name in names:
@@ -182,6 +276,8 @@ def _nvrtc_compile(
     nvrtc: Any, program: Any, instances: Sequence[str], options: list[bytes]
 ) -> _Output | CompileError:
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    if int(status) == _NVRTC_OUT_OF_MEMORY:
+        raise MemoryError
     log_buffer = bytes(_ask(nvrtc.nvrtcGetProgramLogSize(program)))
     nvrtc.nvrtcGetProgramLog(program, log_buffer)
     log = clean_log(log_buffer.rstrip(b"\0").decode("utf-8", "replace"))
@@ -189,7 +285,10 @@ def _nvrtc_compile(
         if re.search(r"(could not|cannot) open source file", log) and find_nvcc():
             raise _NoCompiler("the source includes a header that NVRTC does not know")
         return compile_error(log)
-    cubin = bytes(_ask(nvrtc.nvrtcGetCUBINSize(program)))
+    size = _ask(nvrtc.nvrtcGetCUBINSize(program))
+    if size > MAX_CUBIN_BYTES:
+        return CompileError(too_large(size), log)
+    cubin = bytes(size)
     nvrtc.nvrtcGetCUBIN(program, cubin)
     lowered = {name: _ask(nvrtc.nvrtcGetLoweredName(program, name.encode())).decode() for name in instances}
     return _Output(cubin, log, lowered)
@@ -229,7 +328,11 @@ def _nvcc(source: str, instances: Sequence[str], arch: str, options: Sequence[st
         except subprocess.TimeoutExpired:
             return CompileError(f"nvcc took more than {NVCC_SECONDS} seconds", "")
         text = (result.stdout + result.stderr).decode("utf-8", "replace").replace(folder + "/", "")
+        if result.returncode != 0 and _NVCC_OUT_OF_MEMORY.search(text[-1 << 16 :]):
+            raise MemoryError
         log = clean_log(text)
+        if cubin.exists() and cubin.stat().st_size > MAX_CUBIN_BYTES:
+            return CompileError(too_large(cubin.stat().st_size), log)
         if result.returncode != 0 or not cubin.exists():
             return compile_error(log)
         return _Output(cubin.read_bytes(), log)

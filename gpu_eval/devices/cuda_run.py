@@ -67,6 +67,7 @@ class CudaExecutor(Executor):
         self.memory: Memory = Memory(program, buffers, backend.alloc, share.memory if share else None)
         if share is None:
             self.memory.fill_guards(backend.write)
+        self.library = torch_library.LibraryCalls(program, self.tensor)
         self._prepare = self._calls(program.prepare_steps)
         self._run = self._calls(program.steps)
 
@@ -76,6 +77,14 @@ class CudaExecutor(Executor):
 
     def run(self) -> None:
         self._replay(self._run)
+
+    @property
+    def collects(self) -> bool:
+        return self.library.collects
+
+    def collect(self) -> None:
+        self._replay([self.library.collect])
+        self.backend.synchronise()
 
     def kernel_reports(self) -> list[KernelReport]:
         processor = self.backend.multiprocessor()
@@ -90,6 +99,9 @@ class CudaExecutor(Executor):
     def broken_guards(self) -> list[str]:
         self.backend.synchronise()
         return self.memory.broken_guards(self.backend.read)
+
+    def poison(self) -> None:
+        self.memory.poison(self.backend.fill)
 
     def _replay(self, calls: Sequence[Call]) -> None:
         try:
@@ -112,7 +124,7 @@ class CudaExecutor(Executor):
                 calls += self._copy(step)
             elif isinstance(step, LibraryCall):
                 torch_library.set_tf32(self.backend.library_tf32)
-                calls.append(torch_library.prepared_call(step, self.tensor))
+                calls.append(self.library.prepared(step))
             elif isinstance(step, Allocate) and step.zero and step.spec.nbytes:
                 calls.append(self._zero(step))
         return calls

@@ -106,6 +106,9 @@ class OpenCLBackend(DeviceBackend):
             max_memory_bytes=int(self.device.global_mem_size),
         )
 
+    def compiler(self) -> str:
+        return f"{self.device.platform.name.strip()} {self.device.driver_version.strip()}"
+
     def compile(
         self, source: str, names: Sequence[str], options: Sequence[str] = ()
     ) -> Module | CompileError:
@@ -182,7 +185,11 @@ class OpenCLBackend(DeviceBackend):
         except self.cl.Error as error:
             raise LaunchError(f"the device reported: {error}") from None
 
-    def time(self, run: Callable[[], None]) -> Elapsed:
+    def fill(self, buffer: Buffer, value: int) -> None:
+        self.synchronise()
+        ctypes.memset(buffer.pointer, value, buffer.nbytes)
+
+    def time(self, run: Callable[[], None], lead_in: bool = False) -> Elapsed:
         self.synchronise()
         start = time.perf_counter_ns()
         run()

@@ -44,6 +44,7 @@ class OpenCLExecutor(Executor):
         if share is None:
             self.memory.fill_guards(backend.write)
         self._buffers: dict[SlotView, Any] = {}
+        self.library = torch_library.LibraryCalls(program, self.tensor)
         self._prepare = self._calls(program.prepare_steps)
         self._run = self._calls(program.steps)
 
@@ -54,12 +55,23 @@ class OpenCLExecutor(Executor):
     def run(self) -> None:
         self._replay(self._run)
 
+    @property
+    def collects(self) -> bool:
+        return self.library.collects
+
+    def collect(self) -> None:
+        self._replay([self.library.collect])
+        self.backend.synchronise()
+
     def kernel_reports(self) -> list[KernelReport]:
         return kernel_reports(self.program, self.module, lambda launch: None)
 
     def broken_guards(self) -> list[str]:
         self.backend.synchronise()
         return self.memory.broken_guards(self.backend.read)
+
+    def poison(self) -> None:
+        self.memory.poison(self.backend.fill)
 
     def _replay(self, calls: Sequence[Call]) -> None:
         try:
@@ -79,7 +91,7 @@ class OpenCLExecutor(Executor):
                 calls.append(self._after_queue(self._copy(step)))
             elif isinstance(step, LibraryCall):
                 torch_library.set_tf32(self.backend.library_tf32)
-                calls.append(self._after_queue(torch_library.prepared_call(step, self.tensor)))
+                calls.append(self._after_queue(self.library.prepared(step)))
             elif isinstance(step, Allocate) and step.zero:
                 calls.append(self._after_queue(self._zero(step)))
         return calls

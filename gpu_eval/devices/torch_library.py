@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-from gpu_eval.devices.base import DeviceLost, LaunchError, OutOfDeviceMemory
+from gpu_eval.devices.base import DeviceLost, LaunchError, OutOfDeviceMemory, Tf32
 from gpu_eval.plans.errors import LibraryRefused
 from gpu_eval.plans.library import LIBRARY, LibraryOp
-from gpu_eval.plans.program import LibraryCall, SlotView
+from gpu_eval.plans.program import Allocate, Copy, Launch, LibraryCall, Program, SlotView, Step
 from gpu_eval.plans.specs import TensorSpec
 
 _REFUSALS = (
@@ -29,6 +28,15 @@ def torch_dtype(name: str) -> Any:
     import torch
 
     return getattr(torch, name)
+
+
+def warm_up(device: str) -> None:
+    """Have torch load what its first operations on ``device`` ("cuda", "cpu") load: seconds, on some machines."""
+    import torch
+
+    for place in ("meta", device):
+        x = torch.zeros((8, 8), device=place)
+        torch.relu(torch.matmul(x, x)).softmax(-1).sum(-1)
 
 
 def function(op: LibraryOp) -> Callable[..., Any]:
@@ -59,42 +67,126 @@ def infer(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tenso
     return tuple(_spec(op, result) for result in results)
 
 
-def set_tf32(allow: bool) -> None:
-    """Whether torch may round fp32 operands to TF32 in matrix products and convolutions."""
+def set_tf32(allow: Tf32) -> None:
+    """Whether torch may round fp32 operands to TF32 in matrix products and in convolutions."""
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = allow
-    torch.backends.cudnn.allow_tf32 = allow
+    torch.backends.cuda.matmul.allow_tf32 = allow.products
+    torch.backends.cudnn.allow_tf32 = allow.convolutions
 
 
-def prepared_call(step: LibraryCall, tensor: Callable[[SlotView], Any]) -> Callable[[], None]:
-    """A closure that runs ``step`` over the tensors ``tensor(view)`` gives, and leaves the results in its
-    outs.
+class LibraryCalls:
+    """The library calls of one executor. ``tensor(view)`` gives the torch tensor over a view's memory.
+
+    Many operations allocate their result. Where only library calls read it, it stays where torch put it, as in
+    eager PyTorch: copying it would make a call slower than the same call of the reference. Such results are
+    copied into their slots by `collect`, after the clock has stopped.
     """
 
-    def bound(value: Any) -> Any:
+    def __init__(self, program: Program, tensor: Callable[[SlotView], Any]) -> None:
+        self.program = program
+        self.tensor = tensor
+        self.kept = kept_slots(program)
+        # By slot, of the last call. They live until the next one, so that those of several executors lie in
+        # several places, as the lanes do and as the reference's do.
+        self.results: dict[int, Any] = {}
+
+    def prepared(self, step: LibraryCall) -> Callable[[], None]:
+        """A closure that runs ``step`` and leaves the results in its outs, or kept."""
+        call = function(LIBRARY[step.op])
+        if _writes_out(step):
+            out = {"out": self.tensor(step.outs[0])}
+            stores: list[Callable[[Any], Any]] = []
+        else:
+            out = {}
+            stores = [self._store(view) for view in step.outs]
+        if not any(view.slot in self.kept for view in _views((step.args, step.kwargs))):
+            args, kwargs = self._arguments(step)
+            return lambda: _run(step.op, lambda: call(*args, **kwargs, **out), stores)
+
+        def run() -> None:
+            args, kwargs = self._arguments(step)
+            _run(step.op, lambda: call(*args, **kwargs, **out), stores)
+
+        return run
+
+    def collect(self) -> None:
+        """Put kept results that are the program's outputs into their slots."""
+        for view in self.program.outputs:
+            if view.slot in self.results:
+                self.tensor(view).copy_(self.results[view.slot].reshape(view.shape))
+
+    @property
+    def collects(self) -> bool:
+        """Whether `collect` has anything to do."""
+        return any(view.slot in self.kept for view in self.program.outputs)
+
+    def _arguments(self, step: LibraryCall) -> tuple[list[Any], dict[str, Any]]:
+        return [self._bound(value) for value in step.args], _keywords(dict(step.kwargs), self._bound)
+
+    def _bound(self, value: Any) -> Any:
         if isinstance(value, SlotView):
-            return tensor(value)
-        return [bound(item) for item in value] if isinstance(value, tuple) else value
+            if value.slot in self.kept:
+                return self.results[value.slot].as_strided(value.shape, value.strides, value.offset)
+            return self.tensor(value)
+        return [self._bound(item) for item in value] if isinstance(value, tuple) else value
 
+    def _store(self, view: SlotView) -> Callable[[Any], Any]:
+        """What is done with one result: kept, or copied into its memory."""
+        if view.slot in self.kept:
+            return lambda value: self.results.__setitem__(view.slot, value.contiguous())
+        return self.tensor(view).copy_
+
+
+def kept_slots(program: Program) -> frozenset[int]:
+    """Slots that only library calls write and read, by operations that allocate their result."""
+    kept = {
+        view.slot
+        for step in program.steps
+        if isinstance(step, LibraryCall) and not _writes_out(step)
+        for view in step.outs
+    }
+    for step in program.steps:
+        if isinstance(step, LibraryCall):
+            written = {view.slot for view in step.outs} if _writes_out(step) else set()
+            kept -= written
+        elif isinstance(step, Launch):
+            kept -= {view.slot for view in _views(step.args)}
+        elif isinstance(step, Copy):
+            kept -= {step.source.slot, step.target.slot}
+    kept -= {step.slot for step in program.steps if isinstance(step, Allocate) and step.zero}
+    kept -= {view.slot for step in program.prepare_steps for view in _step_views(step)}
+    return frozenset(kept)
+
+
+def _step_views(step: Step) -> list[SlotView]:
+    if isinstance(step, LibraryCall):
+        return _views((step.args, step.kwargs, step.outs))
+    if isinstance(step, Launch):
+        return _views(step.args)
+    return [step.source, step.target] if isinstance(step, Copy) else []
+
+
+def _views(value: Any) -> list[SlotView]:
+    """Every view inside nested tuples."""
+    if isinstance(value, SlotView):
+        return [value]
+    return [view for item in value for view in _views(item)] if isinstance(value, (tuple, list)) else []
+
+
+def _writes_out(step: LibraryCall) -> bool:
+    """Whether torch writes this call's result into memory that is given."""
     op = LIBRARY[step.op]
-    call = function(op)
-    args = [bound(value) for value in step.args]
-    kwargs = _keywords(dict(step.kwargs), bound)
-    outs = [tensor(view) for view in step.outs]
-    if op.out and len(outs) == 1 and _takes_out(call, step):
-        kwargs["out"] = outs[0]
-        return functools.partial(_run, step.op, call, args, kwargs, [])
-    return functools.partial(_run, step.op, call, args, kwargs, outs)
+    return op.out and len(step.outs) == 1 and _takes_out(function(op), step)
 
 
-def _run(op: str, call: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], outs: list[Any]) -> None:
-    """Call, and copy the results into ``outs``. Torch's failures become this package's."""
+def _run(op: str, call: Callable[[], Any], stores: list[Callable[[Any], Any]]) -> None:
+    """Call, and hand each result to its store. Torch's failures become this package's."""
     try:
-        result = call(*args, **kwargs)
-        if outs:
-            for out, value in zip(outs, _as_tuple(result), strict=True):
-                out.copy_(value)
+        result = call()
+        if stores:
+            for store, value in zip(stores, _as_tuple(result), strict=True):
+                store(value)
     except _REFUSALS as error:
         text = _first_line(error)
         if "out of memory" in text.lower() or "can't allocate memory" in text.lower():

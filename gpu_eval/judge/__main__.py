@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gpu_eval.child import child_arguments, continue_under_another_pid, harden, serve
+from gpu_eval.child import child_arguments, harden, serve
 
 
 def main() -> None:
     read_fd, write_fd, settings = child_arguments()
-    continue_under_another_pid()
     harden(**settings.pop("harden"))
     from gpu_eval.judge.judge import Judge
 

@@ -1,12 +1,13 @@
 """The memory that judge and runner share: one arena, tensors in it apart by guard bytes.
 
-On the CPU it is a file in the exchange folder that both map; on CUDA a device allocation opened through an
+On the CPU it is a memory file that both map; on CUDA a device allocation opened through an
 IPC handle. The judge owns it, fills it and checks it. Tensors start at multiples of `ALIGNMENT`.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,14 +88,19 @@ class Arena(ABC):
 
 
 class HostArena(Arena):
-    """A file in the exchange folder, mapped."""
+    """The beginning of a file, mapped: of the memory that the parent made (`gpu_eval.exchange`), or of a plain
+    file, which is made long enough."""
 
     def __init__(self, sizes: list[int], path: Path) -> None:
         super().__init__(sizes)
         self.path = path
-        with path.open("w+b") as file:
-            file.truncate(self.nbytes)
-            self._map = mmap.mmap(file.fileno(), self.nbytes)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size < self.nbytes:
+                os.ftruncate(fd, self.nbytes)
+            self._map = mmap.mmap(fd, self.nbytes)
+        finally:
+            os.close(fd)
         self.memory = torch.frombuffer(self._map, dtype=torch.uint8)
 
     def handle(self, region: Region) -> dict[str, Any]:
@@ -102,22 +108,15 @@ class HostArena(Arena):
 
 
 class CudaArena(Arena):
-    """A device allocation outside torch's pool, so that its IPC handle covers nothing else."""
+    """A device allocation outside torch's pool, so that its IPC handle covers nothing else. The primary context must
+    be current (see `TorchDevice.open`)."""
 
     def __init__(self, sizes: list[int]) -> None:
         super().__init__(sizes)
         import pycuda.driver as driver
 
-        torch.cuda.init()
-        torch.zeros(1, device="cuda")
-        driver.init()
-        self._context = driver.Device(torch.cuda.current_device()).retain_primary_context()
-        self._context.push()
-        try:
-            self._allocation = driver.mem_alloc(self.nbytes)
-            self._ipc = bytes(driver.mem_get_ipc_handle(self._allocation)).hex()
-        finally:
-            self._context.pop()
+        self._allocation = driver.mem_alloc(self.nbytes)
+        self._ipc = bytes(driver.mem_get_ipc_handle(self._allocation)).hex()
         self.memory = torch.as_tensor(CudaBytes(int(self._allocation), self.nbytes), device="cuda")
 
     def handle(self, region: Region) -> dict[str, Any]:

@@ -1,53 +1,69 @@
 """Whether a candidate's output is right, judged by its error next to PyTorch's own.
 
-The reference is computed in float64. Errors are relative to the reference's own scale: an element's error
-is divided by its magnitude plus the output's root mean square, so a tiny or degenerate output cannot hide
-behind an absolute tolerance. The candidate may err `FACTOR` times as much as PyTorch at the operator's
-precision, or a few units in the last place of that scale where PyTorch's error happens to be smaller; sums
-allow more, growing with the square root of their length as random rounding does.
+The reference is computed in float64. The candidate may err a few times as much as PyTorch at the operator's
+precision, or, where PyTorch's error happens to be smaller, as much as an honest kernel does: a few units in
+the last place, more for sums, growing with the square root of their length as random rounding does. Four
+statistics are held against that (see `gpu_eval.judge.errors`): the largest error shows a wrong element, the
+root mean square a precision lost everywhere, the signed mean a sum of a part or a truncated series, the tail
+a precision lost in some elements. `gpu_eval.judge.margins` prints what honest kernels and cheats score.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from gpu_eval.judge.arena import poisoned
+from gpu_eval.judge.errors import ErrorProfile, error_profile, finite_profile
 
-MAX_FACTOR = 8.0
+LARGEST_FACTOR = 8.0  # times PyTorch's own
 RMS_FACTOR = 6.0
-MAX_FLOOR_ULPS = 16.0
-RMS_FLOOR_ULPS = 4.0
-TINY = 1e-30
+BIAS_FACTOR = 8.0
+TAIL_FACTOR = 8.0
+CHAIN = 4096  # the longest sum that an honest kernel leaves to one accumulator
+FEW_OUTPUTS = 2.0  # standard deviations by which the mean square of a handful of errors may exceed its mean
 
 Numbers = dict[str, float | int | str | None]
 
 
 @dataclass(frozen=True)
-class ErrorProfile:
-    """Errors relative to the reference's scale: the largest, the root mean square, and the signed mean."""
+class Rounding:
+    """What decides how much honest kernels of an operator err. ``depth``: terms of its longest sum;
+    ``tf32``: whether it has products of matrices that may be rounded to TF32."""
 
-    largest: float = 0.0
-    rms: float = 0.0
-    bias: float = 0.0
+    depth: float = 1.0
+    tf32: bool = False
 
-    def worst(self, other: ErrorProfile) -> ErrorProfile:
-        """The larger of each."""
-        bias = max(self.bias, other.bias, key=abs)
-        return ErrorProfile(max(self.largest, other.largest), max(self.rms, other.rms), bias)
+
+@dataclass(frozen=True)
+class Floor:
+    """The errors that are honest whatever PyTorch's own are, and the caps that none may exceed."""
+
+    largest: float
+    rms: float
+    largest_cap: float
+    rms_cap: float
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest and the root-mean-square relative error that still pass."""
+    """The error statistics that still pass."""
 
     largest: float
     rms: float
+    bias: float = math.inf
+    tail: float = math.inf
 
     def allows(self, profile: ErrorProfile) -> bool:
-        return profile.largest <= self.largest and profile.rms <= self.rms
+        return (
+            profile.largest <= self.largest
+            and profile.rms <= self.rms
+            and abs(profile.bias) <= self.bias
+            and profile.tail <= self.tail
+        )
 
 
 @dataclass(frozen=True)
@@ -59,45 +75,46 @@ class Comparison:
     numbers: Numbers = field(default_factory=dict)
 
 
+def honest_floor(dtype: torch.dtype, rounding: Rounding) -> Floor:
+    """What honest kernels err by at most.
+
+    Half precision is rounded once, at the end: its sums are made in float32, so their length adds nothing.
+    """
+    ulp = torch.finfo(dtype).eps
+    if dtype in (torch.float16, torch.bfloat16):
+        return Floor(4 * ulp, ulp, max(0.05, 32 * ulp), max(0.02, 12 * ulp))
+    chain = math.sqrt(min(max(rounding.depth, 1.0), CHAIN))
+    largest, rms = (16 + 2 * chain) * ulp, (3 + 0.7 * chain) * ulp
+    if rounding.tf32 and dtype == torch.float32:
+        largest, rms = max(largest, 2.0**-9), max(rms, 2.0**-11)
+    return Floor(largest, rms, 0.05, 0.02)
+
+
 def strict_tolerance(
-    dtype: torch.dtype, depth: float, own: ErrorProfile, reference_is_own: bool = False
+    dtype: torch.dtype,
+    rounding: Rounding,
+    own: ErrorProfile,
+    elements: int,
+    reference_is_own: bool = False,
 ) -> Tolerance:
-    """What a candidate may err by. ``depth``: the longest sum; ``own``: PyTorch's error on the same input.
+    """What a candidate may err by over ``elements``; ``own``: PyTorch's error on inputs like these.
 
     With ``reference_is_own`` the candidate is compared with PyTorch's answer, which errs itself by ``own``.
     """
-    ulp = torch.finfo(dtype).eps
-    largest = max(MAX_FLOOR_ULPS * ulp * (1 + math.sqrt(depth) / 4), MAX_FACTOR * own.largest)
-    rms = max(RMS_FLOOR_ULPS * ulp * (1 + math.sqrt(depth) / 8), RMS_FACTOR * own.rms)
+    floor = honest_floor(dtype, rounding)
+    few = 1 + FEW_OUTPUTS / math.sqrt(max(elements, 1))
+    largest = max(floor.largest, LARGEST_FACTOR * own.largest)
+    rms = max(floor.rms, RMS_FACTOR * own.rms) * few
+    bias = max(floor.rms / 2, BIAS_FACTOR * abs(own.bias)) * few
+    tail = max(floor.largest / 2, TAIL_FACTOR * own.tail)
     if reference_is_own:
-        largest, rms = largest + own.largest, rms + own.rms
-    return Tolerance(largest, rms)
-
-
-def error_profile(actual: torch.Tensor, exact: torch.Tensor) -> ErrorProfile:
-    """Errors of ``actual`` against ``exact`` where both are finite; all zero when nowhere."""
-    profile = finite_profile(actual, exact)
-    if profile is not None:
-        return profile
-    both = torch.isfinite(actual) & torch.isfinite(exact)
-    if not bool(both.any()):
-        return ErrorProfile()
-    return finite_profile(actual[both], exact[both].double()) or ErrorProfile(math.inf, math.inf, math.inf)
-
-
-def finite_profile(actual: torch.Tensor, exact: torch.Tensor) -> ErrorProfile | None:
-    """As `error_profile`, in few passes; None when a NaN or an infinity is involved."""
-    if exact.numel() == 0:
-        return ErrorProfile()
-    exact = exact if exact.dtype == torch.float64 else exact.float()
-    error = actual.to(exact.dtype) - exact
-    level = max(float(torch.linalg.vector_norm(exact)) / math.sqrt(exact.numel()), TINY)
-    rms = float(torch.linalg.vector_norm(error)) / math.sqrt(exact.numel()) / level
-    bias = float(error.mean()) / level
-    largest = float(error.abs_().div_(exact.abs().add_(level)).max())
-    if not all(map(math.isfinite, (level, rms, bias, largest))):
-        return None
-    return ErrorProfile(largest, rms, bias)
+        largest, rms, bias, tail = (
+            largest + own.largest,
+            rms + own.rms,
+            bias + abs(own.bias),
+            tail + own.tail,
+        )
+    return Tolerance(min(largest, floor.largest_cap), min(rms, floor.rms_cap * few), bias, tail)
 
 
 def compare_strict(
@@ -115,19 +132,29 @@ def compare_strict(
         "largest_error": finite(profile.largest),
         "rms_error": finite(profile.rms),
         "bias": finite(profile.bias),
+        "tail_error": finite(profile.tail),
         "largest_allowed": finite(tolerance.largest),
         "rms_allowed": finite(tolerance.rms),
+        "bias_allowed": finite(tolerance.bias),
+        "tail_allowed": finite(tolerance.tail),
     }
     if tolerance.allows(profile):
         return Comparison(True, "", numbers)
     return Comparison(False, describe_error(actual, exact, profile, tolerance), numbers)
 
 
-def compare_exact(actual: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor | None) -> Comparison:
-    """An integer or boolean output: every element equals PyTorch's at one of the two precisions."""
+def compare_exact(
+    actual: torch.Tensor,
+    eager: torch.Tensor,
+    exact: torch.Tensor | None,
+    near: Sequence[torch.Tensor] = (),
+) -> Comparison:
+    """An integer or boolean output: every element equals PyTorch's at one of the two precisions, or one of
+    its answers ``near`` by."""
     right = actual == eager
-    if exact is not None and exact.shape == actual.shape:
-        right = right | (actual == exact.to(actual.dtype))
+    for answer in (exact, *near):
+        if answer is not None and answer.shape == actual.shape:
+            right |= actual == answer.to(actual.dtype)
     wrong = int((~right).sum())
     if wrong == 0:
         return Comparison(True, "", {"different_elements": 0})
@@ -200,13 +227,17 @@ def wrong_non_finite(actual: torch.Tensor, eager: torch.Tensor, exact: torch.Ten
 def describe_error(
     actual: torch.Tensor, exact: torch.Tensor, profile: ErrorProfile, tolerance: Tolerance
 ) -> str:
-    """Where the largest error is and how far beyond the tolerance."""
-    error = (actual.double() - exact).abs().nan_to_num(0.0, 0.0, 0.0)
+    """Which statistic is beyond the tolerance, and where the largest error is."""
+    error = (actual.double() - exact).abs_().nan_to_num_(0.0, 0.0, 0.0)
     where = tuple(int(i) for i in torch.unravel_index(error.argmax(), error.shape)) if error.ndim else ()
     if profile.largest > tolerance.largest:
         amount = f"the largest relative error is {profile.largest:.3g}, allowed is {tolerance.largest:.3g}"
-    else:
+    elif profile.rms > tolerance.rms:
         amount = f"the typical relative error is {profile.rms:.3g}, allowed is {tolerance.rms:.3g}"
+    elif abs(profile.bias) > tolerance.bias:
+        amount = f"it is off to one side by {profile.bias:.3g} of its scale, allowed is {tolerance.bias:.3g}"
+    else:
+        amount = f"one element in a hundred errs by {profile.tail:.3g}, allowed is {tolerance.tail:.3g}"
     place = f" at {list(where)}" if where else ""
     return f"{amount};{place} it is {actual[where].item():.7g}, expected {exact[where].item():.7g}"
 

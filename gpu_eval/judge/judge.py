@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import platform
 import random
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,20 @@ from gpu_eval.busy import waited_us
 from gpu_eval.child import ExpectedFailure
 from gpu_eval.errors import UnusableInput
 from gpu_eval.judge.arena import Arena, CudaArena, HostArena, lay_out
-from gpu_eval.judge.compare import ErrorProfile
+from gpu_eval.judge.compare import Rounding
 from gpu_eval.judge.cost import CostCounter, minimal_bytes
-from gpu_eval.judge.device import TorchDevice
-from gpu_eval.judge.inputs import OWN, VARIANTS, plain_inputs, vary
+from gpu_eval.judge.device import Timed, TorchDevice
+from gpu_eval.judge.errors import ErrorProfile
+from gpu_eval.judge.inputs import OWN, Distributions, Schedule, schedule
 from gpu_eval.judge.reference import Reference, clone_all
 from gpu_eval.judge.stages import operator_stage
-from gpu_eval.judge.verdicts import Expected, Verifier
+from gpu_eval.judge.structure import structures
+from gpu_eval.judge.verdicts import Expected, Lane, Verifier, same_bits
 from gpu_eval.operators.loading import load_module
 from gpu_eval.operators.source import OperatorSource, parse_operator
 from gpu_eval.results import Precision, Protocol
 
-VARIANT_EVERY = 4  # of the timed calls, one in so many has inputs of another distribution
+MIN_ROUNDS, DEFAULT_ROUNDS = 2, 5
 
 
 class Judge:
@@ -41,19 +44,24 @@ class Judge:
         self.reference: Reference
         self.protocol = Protocol.STRICT
         self.arena: Arena
-        self.arenas = 0
         self.inputs: list[Any] = []
         self.scalars: dict[int, Any] = {}
-        self.plain: list[bool] = []
+        self.other_inputs: list[Any] = []
+        self.distributions = Distributions([])
+        self.schedule: Schedule = schedule([], MIN_ROUNDS, 0)
         self.verifier: Verifier
         self.cost = CostCounter()
+        self.input_bytes = 0
         self.expected: Expected | None = None
         self.own_errors: dict[str, list[ErrorProfile]] = {}
-        self.usable_variants: list[str] = []
         self.seed = 0
+        self.in_place = False
+        self.recent_outputs: deque[list[torch.Tensor]] = deque(maxlen=1)
+        self.move_weights = True
         self.compiled: Callable[..., Any] | None = None
 
     def handlers(self) -> Mapping[str, Callable[..., Any]]:
+        from gpu_eval.foreign import judge as foreign
         from gpu_eval.judge import inspection
 
         return {
@@ -70,6 +78,8 @@ class Judge:
             "health": lambda **params: inspection.health(self, **params),
             "compile_baseline": lambda **params: inspection.compile_baseline(self, **params),
             "capture": lambda: inspection.capture_graph(self),
+            "init_inputs": lambda **params: foreign.init_inputs(self, **params),
+            "evict": lambda: foreign.evict(self),
         }
 
     # The operator, in stages that have their own deadlines.
@@ -95,60 +105,98 @@ class Judge:
         """Draw the first inputs, which fix shapes and scalars."""
         with operator_stage("get_inputs()", self.source.filename):
             self.inputs = self.reference.draw_inputs(seed)
+            self.other_inputs = self.reference.draw_inputs(seed + 1)
+        self.require_shapes(self.other_inputs)
         self.scalars = {i: v for i, v in enumerate(self.inputs) if not isinstance(v, torch.Tensor)}
-        self.plain = plain_inputs(self.inputs)
 
     def layout(self, seed: int) -> dict[str, Any]:
         """Run forward once, count its work, make the arena. Answers where every tensor lies."""
         with operator_stage("Model.forward()", self.source.filename):
-            outputs = self.reference.eager(self.inputs, seed)
-            with self.cost:
-                self.reference.eager(self.inputs, seed)
+            outputs = self.reference.first(self.inputs, seed)
+            self.count_cost(seed)
         weights = self.reference.weights()
         tensors = [value for value in self.inputs if isinstance(value, torch.Tensor)]
-        self.arena = self.make_arena([*tensors, *weights.values(), *outputs])
+        lane_bytes = max(sum(map(nbytes, (*tensors, *outputs))), 1)
+        lanes = max(1, min(self.device.lanes(lane_bytes), self.exchange_bytes // lane_bytes - 1))
+        names = [*self.tensor_names(), *(f"output {index}" for index in range(len(outputs)))]
+        self.arena = self.make_arena([*weights.values(), *[*tensors, *outputs] * lanes])
         regions = list(self.arena.regions)
-        shared = [self.claim(tensor, regions) for tensor in (*tensors, *weights.values(), *outputs)]
-        count, last = len(tensors), len(tensors) + len(weights)
+        shared_weights = {name: self.claim(tensor, regions) for name, tensor in weights.items()}
         self.verifier = Verifier(
             arena=self.arena,
             protocol=self.protocol,
-            depth=self.cost.depth,
-            inputs=dict(zip(self.tensor_names(), shared[:count], strict=True)),
-            weights=dict(zip(weights, shared[count:last], strict=True)),
-            outputs=shared[last:],
+            rounding=Rounding(self.cost.depth, self.cost.products and self.reference.tf32),
+            lanes=[self.claim_lane(tensors, outputs, regions) for _ in range(lanes)],
+            weights=shared_weights,
+            regions=[*weights, *names * lanes],
+            run=self.reference.eager,
         )
-        self.device.use_threads_for(self.arena.nbytes // 4)
-        self.find_usable_variants(seed)
-        self.device.prepare_flush(self.protocol)
+        self.recent_outputs = deque(maxlen=lanes - 1)
+        self.device.use_threads_for(self.arena.nbytes // 4 // lanes)
+        self.in_place = not self.mutates_inputs(seed)
+        self.reference.clones_inputs = not self.in_place
+        self.find_distributions(outputs, seed)
         return self.describe_layout(tensors, weights, outputs)
+
+    def count_cost(self, seed: int) -> None:
+        """Run forward once more and count its work."""
+        arguments = clone_all(self.inputs)
+        with self.cost:
+            self.cost.finish(self.reference.run_in_place(arguments, seed))
+        used = [*arguments, *self.reference.weights().values()]
+        self.input_bytes = self.cost.bytes_read([value for value in used if isinstance(value, torch.Tensor)])
+
+    def claim_lane(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], regions: list[Any]) -> Lane:
+        """The arena's next regions as one lane."""
+        shared = [self.claim(tensor, regions) for tensor in inputs]
+        return Lane(
+            inputs=dict(zip(self.tensor_names(), shared, strict=True)),
+            outputs=[self.claim(tensor, regions) for tensor in outputs],
+        )
+
+    def mutates_inputs(self, seed: int) -> bool:
+        """Whether forward changes its inputs, so that it must be given copies."""
+        with operator_stage("Model.forward()", self.source.filename):
+            arguments = clone_all(self.inputs)
+            self.reference.run_in_place(arguments, seed)
+        pairs = zip(self.inputs, arguments, strict=True)
+        return any(isinstance(a, torch.Tensor) and not same_bits(a, b) for a, b in pairs)
 
     def describe_layout(
         self, tensors: list[torch.Tensor], weights: dict[str, torch.Tensor], outputs: list[torch.Tensor]
     ) -> dict[str, Any]:
         """Specs, handles and work as JSON."""
         handles = iter([self.arena.handle(region) for region in self.arena.regions])
-        inputs: list[dict[str, Any]] = []
-        for name, value in zip(self.input_names(), self.inputs, strict=True):
-            if isinstance(value, torch.Tensor):
-                inputs.append({"name": name, **spec_of(value), "handle": next(handles)})
-            else:
-                inputs.append({"name": name, "value": value})
+        params = {name: {**spec_of(value), "handle": next(handles)} for name, value in weights.items()}
+        lanes = [
+            {
+                "inputs": [self.describe_input(index, handles) for index in range(len(self.inputs))],
+                "outputs": [{**spec_of(value), "handle": next(handles)} for value in outputs],
+            }
+            for _ in self.verifier.lanes
+        ]
         return {
-            "inputs": inputs,
-            "params": {name: {**spec_of(value), "handle": next(handles)} for name, value in weights.items()},
-            "outputs": [{**spec_of(value), "handle": next(handles)} for value in outputs],
+            "lanes": lanes,
+            "params": params,
             "work": {
-                "input_bytes": minimal_bytes(tensors, list(weights.values())),
+                "input_bytes": self.input_bytes,
                 "output_bytes": minimal_bytes(outputs),
                 "flops": self.cost.flops,
             },
             "depth": self.cost.depth,
+            "exchange_bytes": self.arena.nbytes if isinstance(self.arena, HostArena) else 0,
         }
+
+    def describe_input(self, index: int, handles: Iterator[dict[str, Any]]) -> dict[str, Any]:
+        """One input of a lane: a tensor's spec and place, or a scalar's value."""
+        name, value = self.input_names()[index], self.inputs[index]
+        if isinstance(value, torch.Tensor):
+            return {"name": name, **spec_of(value), "handle": next(handles)}
+        return {"name": name, "value": value}
 
     def make_arena(self, tensors: list[torch.Tensor]) -> Arena:
         """Memory for all tensors. Raises ExpectedFailure ("operator") when it would be too large."""
-        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+        sizes = [nbytes(tensor) for tensor in tensors]
         total = lay_out(sizes)[1]
         if total > self.exchange_bytes:
             raise ExpectedFailure(
@@ -158,8 +206,7 @@ class Judge:
             )
         if self.device.kind == "cuda":
             return CudaArena(sizes)
-        self.arenas += 1
-        return HostArena(sizes, self.exchange / f"arena-{self.arenas}")
+        return HostArena(sizes, self.exchange)
 
     def claim(self, tensor: torch.Tensor, regions: list[Any]) -> torch.Tensor:
         """The arena's next region as a tensor like ``tensor``."""
@@ -175,110 +222,115 @@ class Judge:
         pairs = zip(self.input_names(), self.inputs, strict=True)
         return [name for name, value in pairs if isinstance(value, torch.Tensor)]
 
-    def find_usable_variants(self, seed: int) -> None:
-        """Keep the distributions on which PyTorch itself runs and is mostly finite."""
-        self.usable_variants = []
-        if self.protocol is Protocol.KERNELBENCH or not any(self.plain):
-            return
-        for variant in VARIANTS:
-            inputs = vary(self.inputs, self.plain, variant, seed)
-            try:
-                outputs = self.reference.eager(inputs, seed)
-            except (RuntimeError, ValueError, IndexError, AssertionError):
-                continue
-            if all(mostly_finite(output) for output in outputs):
-                self.usable_variants.append(variant)
+    def find_distributions(self, outputs: list[torch.Tensor], seed: int) -> None:
+        """Find the distributions on which PyTorch itself runs, is finite and near its float64 answer."""
+        self.distributions = Distributions(
+            structures(self.inputs, self.other_inputs, unit=self.cost.unit_interval)
+        )
+        self.other_inputs = []
+        if self.protocol is not Protocol.KERNELBENCH:
+            self.distributions.search(
+                self.inputs, lambda inputs: self.reference.bears(inputs, outputs, seed), seed
+            )
+            self.reference.try_moving(self.inputs, outputs, seed)
 
     # One candidate.
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seed: int, move_weights: bool = True, rounds: int = DEFAULT_ROUNDS) -> None:
         """Forget the last candidate: initial weights, guards armed, errors of PyTorch unknown."""
         self.seed = seed
+        self.move_weights = move_weights
+        self.schedule = schedule(list(self.distributions.usable), rounds, seed)
         self.own_errors = {}
         self.expected = None
         self.reference.set_weights(None)
         self.verifier.begin(self.reference.weights())
-        self.choose_threads(seed)
 
-    def prepare(self, index: int, timed: bool = False) -> dict[str, Any]:
-        """Fresh inputs in the arena, outputs poisoned. Answers the distribution and new weights."""
-        variant = self.variant_of(index, timed)
+    def prepare(self, index: int, lane: int = 0, timed: bool = False) -> dict[str, Any]:
+        """Fresh inputs in a lane, its outputs poisoned. Answers the distribution and new weights.
+
+        Only now, right before the call: what an earlier call wrote into this lane is gone.
+        """
+        variant = self.schedule.timed(index) if timed else self.schedule.checked(index)
         call_seed = derived_seed(self.seed, "timed" if timed else "check", index)
         new_weights = self.change_weights(index, timed)
-        inputs = self.fresh_inputs(variant, call_seed)
+        inputs = self.fresh_inputs(variant, call_seed, raw=not timed and index == 0)
         self.expected = Expected(inputs=inputs, variant=variant, seed=call_seed)
-        if not timed:
+        if variant not in self.own_errors or not timed:
             self.compute_expected()
-        self.verifier.place(inputs)
+        self.verifier.lanes[lane].place(inputs)
         self.device.synchronise()
-        if timed:
-            self.device.flush()
         return {"variant": variant, "new_weights": new_weights}
 
-    def repeat(self) -> None:
+    def repeat(self, lane: int) -> None:
         """Poison the outputs again and keep the inputs: the candidate must say the same twice."""
-        self.verifier.remember()
-        self.verifier.poison_outputs()
+        self.verifier.remember(self.verifier.lanes[lane])
+        self.verifier.lanes[lane].poison()
         self.device.synchronise()
 
-    def baseline(self) -> dict[str, float]:
-        """One eager call on the prepared inputs: its microseconds, and how long it waited for a core."""
+    def baseline(self, lane: int, wall: bool = False) -> dict[str, float]:
+        """One eager call on the lane's inputs: its microseconds, and how long it waited for a core.
+
+        With ``wall`` the host's clock around a full synchronise counts, as for a candidate with host code.
+        """
         expected = self.current()
-        self.device.flush()
+        inputs = self.lane_inputs(expected, lane)
         waited = waited_us()
-        elapsed, outputs = self.timed_call(expected)
+        timed, outputs = self.timed_call(inputs, expected.seed, wall)
         waited = waited_us() - waited
         self.device.settle()
-        self.device.flush()
         if not expected.eager:
             expected.eager = outputs
-        return {"us": elapsed, "waited_us": waited}
+        self.recent_outputs.append(outputs)  # so that the next call's lie elsewhere, as the lanes do
+        return {"us": timed.us, "wall_us": timed.wall_us, "waited_us": waited}
 
-    def timed_call(self, expected: Expected) -> tuple[float, list[torch.Tensor]]:
-        """Eager PyTorch under the clock."""
-        with operator_stage("Model.forward()", self.source.filename), self.device.as_timed():
-            return self.reference.timed(expected.inputs, expected.seed, self.device.clock)
+    def lane_inputs(self, expected: Expected, lane: int) -> list[Any]:
+        """What forward is given under the clock: the memory that the candidate reads, or copies where it
+        changes its inputs."""
+        if not self.in_place:
+            return clone_all(expected.inputs)
+        shared = iter(self.verifier.lanes[lane].inputs.values())
+        return [next(shared) if isinstance(value, torch.Tensor) else value for value in expected.inputs]
 
-    def choose_threads(self, seed: int) -> None:
-        """See `TorchDevice.choose_timed_threads`."""
-        expected = Expected(inputs=self.inputs, variant=OWN, seed=seed)
-        self.device.choose_timed_threads(lambda: self.timed_call(expected)[0])
+    def timed_call(self, inputs: list[Any], seed: int, wall: bool) -> tuple[Timed, list[torch.Tensor]]:
+        """Eager PyTorch under the clock, on ``inputs`` themselves."""
+        clock = self.device.wall_clock if wall else self.device.clock
+        with operator_stage("Model.forward()", self.source.filename):
+            return self.device.fastest(lambda: self.reference.timed(inputs, seed, clock))
 
-    def verify(self, repeated: bool = False) -> dict[str, Any]:
-        """What is wrong with the outputs now in the arena; see `Verifier.verify`."""
-        expected = self.current()
+    def verify(self, lane: int, repeated: bool = False) -> dict[str, Any]:
+        """What is wrong with the outputs now in a lane; see `Verifier.verify`."""
+        expected, at = self.current(), self.verifier.lanes[lane]
         if repeated:
-            return self.verifier.verify_repeated(expected)
+            return self.verifier.verify_repeated(expected, at)
         errors = self.own_errors.get(expected.variant, self.own_errors.get(OWN))
-        return self.verifier.verify(expected, errors)
-
-    def variant_of(self, index: int, timed: bool) -> str:
-        """Own inputs first, then each usable variant in turn; among timed calls one in `VARIANT_EVERY`."""
-        usable = self.usable_variants
-        if not usable:
-            return OWN
-        if timed:
-            turn, position = divmod(index, VARIANT_EVERY)
-            return usable[turn % len(usable)] if position == VARIANT_EVERY - 1 else OWN
-        return OWN if index < 2 else usable[(index - 2) % len(usable)]
+        return self.verifier.verify(expected, errors, at)
 
     def change_weights(self, index: int, timed: bool) -> bool:
         """From the second check on, parameters are moved a little."""
-        if timed or index != 1 or self.protocol is Protocol.KERNELBENCH or not self.reference.weights():
+        fixed = timed or index != 1 or self.protocol is Protocol.KERNELBENCH or not self.move_weights
+        if fixed or not self.reference.movable:
             return False
         self.reference.set_weights(derived_seed(self.seed, "weights", 0))
         self.verifier.place_weights(self.reference.weights())
         return True
 
-    def fresh_inputs(self, variant: str, seed: int) -> list[Any]:
-        """Inputs of the layout's shapes, with its scalars. Raises ExpectedFailure when shapes change."""
+    def fresh_inputs(self, variant: str, seed: int, raw: bool = False) -> list[Any]:
+        """Inputs of the layout's shapes, with its scalars; ``raw``: just as get_inputs() made them."""
         with operator_stage("get_inputs()", self.source.filename):
             drawn = self.reference.draw_inputs(seed)
-            if [shape_of(value) for value in drawn] != [shape_of(value) for value in self.inputs]:
-                raise UnusableInput("get_inputs() returns other shapes from call to call.")
+        self.require_shapes(drawn)
         for index, scalar in self.scalars.items():
             drawn[index] = scalar
-        return vary(drawn, self.plain, variant, seed)
+        if self.protocol is Protocol.KERNELBENCH:
+            return drawn
+        return self.distributions.make(drawn, variant, seed, raw)
+
+    def require_shapes(self, drawn: list[Any]) -> None:
+        """Raise ExpectedFailure ("operator") when ``drawn`` has other shapes than the first inputs."""
+        with operator_stage("get_inputs()", self.source.filename):
+            if [shape_of(value) for value in drawn] != [shape_of(value) for value in self.inputs]:
+                raise UnusableInput("get_inputs() returns other shapes from call to call.")
 
     def compute_expected(self) -> None:
         """Run both references for the prepared inputs and note PyTorch's own error."""
@@ -287,6 +339,8 @@ class Judge:
             expected.eager = self.reference.eager(expected.inputs, expected.seed)
         if self.protocol is Protocol.STRICT:
             expected.precise = self.reference.precise(expected.inputs, expected.seed)
+            if expected.precise is None:
+                expected.near = self.reference.conditioned(expected.inputs, expected.seed)
         errors = expected.own_errors()
         known = self.own_errors.get(expected.variant)
         if known is not None:
@@ -314,6 +368,11 @@ def spec_of(tensor: torch.Tensor) -> dict[str, Any]:
     return {"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
 
 
+def nbytes(tensor: torch.Tensor) -> int:
+    """Bytes of a tensor's elements, each once."""
+    return tensor.numel() * tensor.element_size()
+
+
 def shape_of(value: Any) -> tuple[Any, ...]:
     """Shape and dtype of a tensor, the type of a scalar."""
     if isinstance(value, torch.Tensor):
@@ -324,8 +383,3 @@ def shape_of(value: Any) -> tuple[Any, ...]:
 def derived_seed(seed: int, purpose: str, index: int) -> int:
     """A 63-bit seed for one purpose."""
     return random.Random(f"{seed}/{purpose}/{index}").getrandbits(63)
-
-
-def mostly_finite(output: torch.Tensor) -> bool:
-    """Whether at least half of the elements are finite."""
-    return bool(torch.isfinite(output).float().mean() >= 0.5) if output.numel() else True

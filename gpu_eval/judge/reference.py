@@ -1,7 +1,7 @@
 """The operator as PyTorch runs it: eagerly at its own precision, and once more in float64.
 
 Random state is seeded and module state restored around every forward, so that dropout repeats itself and
-running statistics of one call do not leak into the next.
+what one call leaves behind does not reach the next.
 """
 
 from __future__ import annotations
@@ -9,16 +9,22 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from gpu_eval.errors import UnusableInput
-from gpu_eval.operators.loading import build_model, make_inputs, named_weights, seeded
+from gpu_eval.judge.errors import error_profile
+from gpu_eval.judge.nearby import nudged
+from gpu_eval.judge.precise import in_float64, promote, to_double
+from gpu_eval.judge.state import kept_state
+from gpu_eval.judge.weights import moved
+from gpu_eval.operators.loading import build_model, check_tensor, make_inputs, named_weights, seeded
 from gpu_eval.results import Precision
 
+T = TypeVar("T")
 PRECISION_DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
-PERTURBATION = 0.1  # of a weight's own spread, or of 1 where it is constant
+SANE_ULPS = 2.0**13  # PyTorch's own error beyond which inputs say nothing about a kernel: 1e-3 in float32
 
 
 class Reference:
@@ -28,14 +34,20 @@ class Reference:
         self.module = module
         self.device = device
         self.dtype = PRECISION_DTYPES.get(precision)
+        self.tf32 = precision is Precision.TF32
         self.model: torch.nn.Module = torch.nn.Identity()
         self.precise_works = True
+        self.movable = True  # whether the operator bears other weights than its own
+        self.clones_inputs = True  # until forward is known to leave its inputs alone
+        self._changing: set[str] = set()
         self._initial: dict[str, torch.Tensor] = {}
         self._precise: torch.nn.Module | None = None
 
     def build(self, seed: int) -> None:
         """Make the model. Exceptions of the operator's own code pass through."""
         self.model = build_model(self.module, self.device, self.dtype, seed)
+        for name, value in self.weights().items():
+            check_tensor(f'The weight "{name}"', value)
         self._initial = {name: value.clone() for name, value in self.weights().items()}
 
     def draw_inputs(self, seed: int) -> list[Any]:
@@ -46,24 +58,35 @@ class Reference:
         """Parameters, buffers and plain tensors by dotted name: live tensors, not copies."""
         return named_weights(self.model)
 
-    def set_weights(self, seed: int | None) -> None:
-        """The weights as initialised (None), or with parameters moved a little.
+    def first(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
+        """The first forward, on copies of ``inputs``. Finds out which parameters it writes to."""
+        parameters = [(name, value.detach()) for name, value in self.model.named_parameters()]
+        self._changing = {name for name, _ in parameters}
+        with kept_state(self.model, self._changing), seeded(seed, self.device), torch.no_grad():
+            with torch.device(self.device):
+                result = self.model(*clone_all(inputs))
+            self._changing = {
+                name for name, value in parameters if not torch.equal(value, self._initial[name])
+            }
+        return as_outputs(result)
 
-        A moved weight exposes a kernel that took ones and zeros, as normalisations start with, for granted.
-        """
+    def set_weights(self, seed: int | None) -> None:
+        """The weights as initialised (None), or moved a little (see `gpu_eval.judge.weights`)."""
         trained = {name for name, _ in self.model.named_parameters()}
-        generator = torch.Generator(device="cpu").manual_seed(seed or 0)
-        for name, value in self.weights().items():
-            value.copy_(self._initial[name])
-            if seed is not None and name in trained and value.is_floating_point() and value.numel():
-                noise = torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
-                spread = float(value.float().std(unbiased=False))
-                value.add_(noise * (PERTURBATION * (spread if spread > 1e-6 else 1.0)))
+        for index, (name, value) in enumerate(self.weights().items()):
+            initial = self._initial[name]
+            value.copy_(initial if seed is None else moved(name, initial, name in trained, seed + index))
         self._precise = None
+
+    def try_moving(self, inputs: list[Any], outputs: list[torch.Tensor], seed: int) -> None:
+        """Find out whether forward bears moved weights; they are the initial ones afterwards."""
+        self.set_weights(seed)
+        self.movable = bool(self._initial) and self.bears(inputs, outputs, seed)
+        self.set_weights(None)
 
     def eager(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
         """Outputs at the operator's precision. ``inputs`` stay as they are."""
-        return self._forward(self.model, clone_all(inputs), seed)
+        return self._forward(self.model, clone_all(inputs) if self.clones_inputs else inputs, seed)
 
     def run_in_place(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
         """As `eager`, but forward gets ``inputs`` themselves and may change them."""
@@ -76,16 +99,37 @@ class Reference:
         try:
             if self._precise is None:
                 self._precise = to_double(copy.deepcopy(self.model))
-            return self._forward(self._precise, [double(value) for value in inputs], seed)
-        except (RuntimeError, TypeError, NotImplementedError, MemoryError):
+            with in_float64(self.dtype):
+                outputs = self._forward(self._precise, [promote(value) for value in inputs], seed)
+        except Exception:  # whatever foreign code does not like about float64
+            outputs = []
+        if not outputs or any(is_narrow(output) for output in outputs):
             self.precise_works = False
             self._precise = None
             return None
+        return outputs
+
+    def conditioned(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
+        """Outputs for inputs moved by rounding: how far they are off says what rounding alone does."""
+        return self.eager(nudged(inputs, seed), seed)
+
+    def bears(self, inputs: list[Any], outputs: list[torch.Tensor], seed: int) -> bool:
+        """Whether ``inputs`` make a test: forward runs, is as finite as ``outputs``, not all zero, and close
+        to its float64 answer."""
+        try:
+            found = self.eager(inputs, seed)
+        except Exception:  # foreign code refuses these values in whatever way it likes
+            return False
+        for own, output in zip(outputs, found, strict=True):
+            if not tells_something(output, own):
+                return False
+        exact = self.precise(inputs, seed) or self.conditioned(inputs, seed)
+        return all(is_sane(one, other) for one, other in zip(found, exact, strict=True))
 
     def timed(
-        self, inputs: list[Any], seed: int, clock: Callable[[Callable[[], Any]], tuple[float, Any]]
-    ) -> tuple[float, list[torch.Tensor]]:
-        """One eager call under ``clock``, with its time in microseconds; preparation stays outside."""
+        self, inputs: list[Any], seed: int, clock: Callable[[Callable[[], Any]], tuple[T, Any]]
+    ) -> tuple[T, list[torch.Tensor]]:
+        """One eager call on ``inputs`` themselves, and what ``clock`` says of it; preparation stays outside."""
         return self.timed_callable(self.model, inputs, seed, clock)
 
     def timed_callable(
@@ -93,34 +137,21 @@ class Reference:
         call: Callable[..., Any],
         inputs: list[Any],
         seed: int,
-        clock: Callable[[Callable[[], Any]], tuple[float, Any]],
-    ) -> tuple[float, list[torch.Tensor]]:
+        clock: Callable[[Callable[[], Any]], tuple[T, Any]],
+    ) -> tuple[T, list[torch.Tensor]]:
         """As `timed`, for ``call`` in the model's place (a compiled model)."""
-        arguments = clone_all(inputs)
-        state = self._snapshot()
-        with seeded(seed, self.device), torch.no_grad():
-            elapsed, result = clock(lambda: call(*arguments))
-        restore(state)
+        with kept_state(self.model, self._changing), seeded(seed, self.device), torch.no_grad():
+            elapsed, result = clock(lambda: call(*inputs))
         return elapsed, as_outputs(result)
 
     def _forward(self, model: torch.nn.Module, inputs: list[Any], seed: int) -> list[torch.Tensor]:
-        state = self._snapshot() if model is self.model else []
-        with seeded(seed, self.device), torch.no_grad(), torch.device(self.device):
-            result = model(*inputs)
-        restore(state)
-        return as_outputs(result)
-
-    def _snapshot(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Copies of the tensors that a forward may change besides parameters."""
-        parameters = {id(value) for value in self.model.parameters()}
-        trained = {name for name, value in self.model.named_parameters() if id(value) in parameters}
-        return [(value, value.clone()) for name, value in self.weights().items() if name not in trained]
-
-
-def restore(state: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Put a snapshot back."""
-    for live, saved in state:
-        live.copy_(saved)
+        with (
+            kept_state(model, self._changing),
+            seeded(seed, self.device),
+            torch.no_grad(),
+            torch.device(self.device),
+        ):
+            return as_outputs(model(*inputs))
 
 
 def as_outputs(result: Any) -> list[torch.Tensor]:
@@ -128,12 +159,15 @@ def as_outputs(result: Any) -> list[torch.Tensor]:
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     if not values:
         raise UnusableInput("Model.forward returned nothing; it must return a tensor or a tuple of tensors.")
-    for value in values:
+    for index, value in enumerate(values):
         if not isinstance(value, torch.Tensor):
             kind = "nothing (None)" if value is None else f"a {type(value).__name__}"
             raise UnusableInput(
                 f"Model.forward returned {kind}; it must return a tensor or a tuple of tensors."
             )
+        check_tensor(
+            "Model.forward's output" if len(values) == 1 else f"Model.forward's output {index}", value
+        )
     return [value.detach() for value in values]
 
 
@@ -142,18 +176,26 @@ def clone_all(values: list[Any]) -> list[Any]:
     return [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
 
 
-def double(value: Any) -> Any:
-    """A float64 copy of a floating tensor, a copy of another tensor, the rest as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value.double() if value.is_floating_point() else value.clone()
+def is_narrow(output: torch.Tensor) -> bool:
+    """Whether a float64 run gave less: the operator's code names a narrower type."""
+    return output.is_floating_point() and output.dtype != torch.float64
 
 
-def to_double(model: torch.nn.Module) -> torch.nn.Module:
-    """The model in float64, plain tensor attributes included."""
-    model = model.double()
-    for module in model.modules():
-        for name, value in list(vars(module).items()):
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
-                setattr(module, name, value.double())
-    return model
+def tells_something(output: torch.Tensor, own: torch.Tensor) -> bool:
+    """Whether an answer is as finite as the one for the operator's own inputs, and not zero everywhere."""
+    if not output.is_floating_point() or output.numel() == 0:
+        return True
+    return bool(output.any()) and finite_share(output) >= finite_share(own)
+
+
+def finite_share(output: torch.Tensor) -> float:
+    """Share of elements that are neither infinite nor NaN."""
+    return float(torch.isfinite(output).double().mean()) if output.numel() else 1.0
+
+
+def is_sane(found: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether an answer is near enough to the exact one to judge others by."""
+    if not found.is_floating_point():
+        return True
+    ulp = torch.finfo(found.dtype).eps
+    return error_profile(found, exact).rms <= max(SANE_ULPS * torch.finfo(torch.float32).eps, 16 * ulp)

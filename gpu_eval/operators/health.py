@@ -11,11 +11,13 @@ from gpu_eval.results import DeviceFacts, refuse_non_finite
 
 @dataclass(frozen=True)
 class Gate:
-    """One question about the operator. ``passed``: fit for a run; the sentence says why or why not."""
+    """One question about the operator. ``passed``: nothing is wrong; the sentence says why or why not. One
+    that fails and ``blocks`` stops runs, the others are notes."""
 
     name: str
     passed: bool
     sentence: str
+    blocks: bool = True
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,23 @@ This runs foreign code, so only the judge (a sandboxed process) may call it. tor
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gpu_eval.errors import UnusableInput
 from gpu_eval.operators.source import OperatorSource, bound_names, parse_python
+from gpu_eval.plans.specs import DTYPE_BYTES
 
 if TYPE_CHECKING:
     import torch
 
 MODULE_NAME = "operator_under_test"
+REGISTERED = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"}
 
 
 def load_module(source: OperatorSource, preset: str | None) -> ModuleType:
@@ -58,16 +61,46 @@ def build_model(module: ModuleType, device: str, dtype: torch.dtype | None, seed
     get_init_inputs = getattr(module, "get_init_inputs", None)
     set_seed(seed, device)
     with torch.device(device):
-        arguments = list(get_init_inputs()) if get_init_inputs is not None else []
+        given = get_init_inputs() if get_init_inputs is not None else []
+        arguments, keywords = init_arguments(module.Model, given)
         arguments = [move(value, device, dtype) for value in arguments]
-        model = module.Model(*arguments)
+        keywords = {name: move(value, device, dtype) for name, value in keywords.items()}
+        model = module.Model(*arguments, **keywords)
     if not isinstance(model, torch.nn.Module):
         raise UnusableInput("Model is not a torch.nn.Module.")
     model = model.to(device)
     if dtype is not None:
         model = model.to(dtype)
-    move_plain_tensors(model, device, dtype)
+    change_plain_tensors(model, lambda value: move(value, device, dtype))
+    unfold_buffers(model)
     return model
+
+
+def init_arguments(model: Any, given: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments from what `get_init_inputs` returned.
+
+    A list is positional, a dict holds keywords; ``[[...], {...}]`` is both, unless the constructor takes just
+    that. Raises UnusableInput on anything else.
+    """
+    if isinstance(given, dict):
+        return [], dict(given)
+    if not isinstance(given, (list, tuple)):
+        kind = "nothing" if given is None else f"a {type(given).__name__}"
+        raise UnusableInput(f"get_init_inputs() returned {kind}; it must return a list of Model's arguments.")
+    values = list(given)
+    pair = len(values) == 2 and isinstance(values[0], (list, tuple)) and isinstance(values[1], dict)
+    if pair and not accepts(model, values):
+        return list(values[0]), dict(values[1])
+    return values, {}
+
+
+def accepts(model: Any, values: list[Any]) -> bool:
+    """Whether the constructor takes ``values`` positionally."""
+    try:
+        inspect.signature(model).bind(*values)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def make_inputs(module: ModuleType, device: str, dtype: torch.dtype | None, seed: int) -> list[Any]:
@@ -85,10 +118,32 @@ def make_inputs(module: ModuleType, device: str, dtype: torch.dtype | None, seed
             f"get_inputs() returned {type(values).__name__}; it must return a list of inputs."
         )
     for index, value in enumerate(values):
-        if not isinstance(value, (torch.Tensor, bool, int, float)):
-            kind = type(value).__name__
-            raise UnusableInput(f"get_inputs()[{index}] is a {kind}; inputs are tensors and Python numbers.")
+        check_input(index, value)
     return [move(value, device, dtype) for value in values]
+
+
+def check_input(index: int, value: Any) -> None:
+    """Raise UnusableInput for an input that no plan can be given."""
+    import torch
+
+    if not isinstance(value, (torch.Tensor, bool, int, float)):
+        kind = type(value).__name__
+        raise UnusableInput(f"get_inputs()[{index}] is a {kind}; inputs are tensors and Python numbers.")
+    if isinstance(value, torch.Tensor):
+        check_tensor(f"get_inputs()[{index}]", value)
+
+
+def check_tensor(what: str, value: torch.Tensor) -> None:
+    """Raise UnusableInput for a tensor of a dtype or layout that no plan can handle."""
+    import torch
+
+    name = str(value.dtype).removeprefix("torch.")
+    if name not in DTYPE_BYTES or value.is_complex():
+        raise UnusableInput(
+            f"{what} is {name}, which kernels cannot be given; use real numbers of an ordinary width."
+        )
+    if value.layout is not torch.strided or value.is_quantized or value.is_nested:
+        raise UnusableInput(f"{what} is sparse, nested or quantised; tensors must be dense.")
 
 
 def move(value: Any, device: str, dtype: torch.dtype | None) -> Any:
@@ -100,21 +155,57 @@ def move(value: Any, device: str, dtype: torch.dtype | None) -> Any:
     value = value.detach().to(device)
     if dtype is not None and value.is_floating_point():
         value = value.to(dtype)
-    return value.contiguous()
-
-
-def move_plain_tensors(model: torch.nn.Module, device: str, dtype: torch.dtype | None) -> None:
-    """Move tensors kept as plain attributes, which `Module.to` misses."""
-    for module in model.modules():
-        for name, value in plain_tensors(module).items():
-            setattr(module, name, move(value, device, dtype))
+    return value.contiguous() if value.layout is torch.strided else value
 
 
 def plain_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Tensors that a module holds as plain attributes, neither parameter nor buffer."""
+    """Tensors that a module holds as plain attributes, or in lists, tuples and dicts there; neither parameter
+    nor buffer. Those in a container are named like ``states.0``."""
+    is_plain = plainness(module)
+    found: dict[str, torch.Tensor] = {}
+    for name, value in attributes(module):
+        if is_plain(value):
+            found[name] = value
+        elif isinstance(value, (list, tuple, dict)):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            found.update({f"{name}.{key}": item for key, item in items if is_plain(item)})
+    return found
+
+
+def change_plain_tensors(model: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Replace every plain tensor (see `plain_tensors`), which `Module.to` misses."""
+    for module in model.modules():
+        is_plain = plainness(module)
+        for name, value in attributes(module):
+            if is_plain(value):
+                setattr(module, name, change(value))
+            elif isinstance(value, list):
+                value[:] = [change(item) if is_plain(item) else item for item in value]
+            elif isinstance(value, dict):
+                value.update({key: change(item) for key, item in value.items() if is_plain(item)})
+            elif type(value) is tuple and any(map(is_plain, value)):
+                setattr(module, name, tuple(change(item) if is_plain(item) else item for item in value))
+
+
+def attributes(module: torch.nn.Module) -> list[tuple[str, Any]]:
+    """What a module's author stored on it, registered parts aside."""
+    return [(name, value) for name, value in vars(module).items() if name not in REGISTERED]
+
+
+def plainness(module: torch.nn.Module) -> Callable[[Any], bool]:
+    """Tells tensors that are not registered with ``module`` from its parameters and from other things."""
     import torch
 
-    return {name: value for name, value in vars(module).items() if isinstance(value, torch.Tensor)}
+    registered = {id(value) for value in (*module.parameters(), *module.buffers())}
+    return lambda value: isinstance(value, torch.Tensor) and id(value) not in registered
+
+
+def unfold_buffers(model: torch.nn.Module) -> None:
+    """Make buffers contiguous: one that was expanded cannot be written to."""
+    for module in model.modules():
+        for name, value in module._buffers.items():
+            if value is not None:
+                module._buffers[name] = value.contiguous()
 
 
 def named_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:

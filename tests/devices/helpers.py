@@ -42,6 +42,7 @@ class Prepared:
         for slot in self.program.output_slots:
             self.backend.write(self.buffers[slot], b"\xa5" * self.buffers[slot].nbytes)
         self.executor.run()
+        self.executor.collect()
         self.backend.synchronise()
         return [self.output(index) for index in range(len(self.program.outputs))]
 

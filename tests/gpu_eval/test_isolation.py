@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from gpu_eval import tree
 from gpu_eval.evaluator import EvaluationSession
-from gpu_eval.folders import make_exchange
-from gpu_eval.limits import Limits
+from gpu_eval.folders import make_scratch
+from gpu_eval.limits import Limits, Profile
 from gpu_eval.process import Child, ChildDied, ChildFailure, ChildTimeout, OutputTail, death_signal
 from gpu_eval.sandbox import BUBBLEWRAP, NONE, UNSHARE, sandbox_level
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "numpy", "pyopencl", "pycuda", "cuda", "django")
+HEAVY = ("torch", "pyopencl", "pycuda", "cuda", "django")  # NumPy is light: the intervals are made with it
 
 
 def test_parent_imports_nothing_heavy() -> None:
@@ -88,7 +89,7 @@ def start(tmp_path: Path, body: str, **limits: float) -> Child:
         f"    def act(self):\n        {body}\n"
         "serve(Acting(), read_fd, write_fd)\n"
     )
-    return Child("acting", tmp_path, Limits(**limits), {})
+    return Child("acting", Profile.FOREIGN, Limits(**limits), {})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -210,11 +211,12 @@ def test_sandbox_level_is_one_of_three() -> None:
 
 KILLED = """
 import os, signal, sys
+from gpu_eval import tree
 from gpu_eval.evaluator import EvaluationSession
 from tests.gpu_eval.candidates import OPERATOR
 session = EvaluationSession(OPERATOR, device="opencl")
 session.__enter__()
-print(session._exchange, flush=True)
+print(session._judge.child.scratch, session._judge.child.mark, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -225,23 +227,11 @@ def test_nothing_outlives_a_killed_worker() -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED], capture_output=True, text=True, cwd=ROOT, timeout=120
     )
-    exchange = done.stdout.strip()
-    assert exchange, done.stderr
+    scratch, _, mark = done.stdout.strip().partition(" ")
+    assert scratch, done.stderr
     deadline = time.monotonic() + 10
-    while (left := processes_naming(exchange)) and time.monotonic() < deadline:
+    while (left := tree.marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
-    shutil.rmtree(make_exchange())
-    assert not Path(exchange).exists()
-
-
-def processes_naming(word: str) -> list[str]:
-    """Ids of processes with ``word`` on their command line."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if word in Path(f"/proc/{pid}/cmdline").read_text(errors="replace"):
-                found.append(pid)
-        except OSError:
-            continue
-    return found
+    shutil.rmtree(make_scratch())
+    assert not Path(scratch).exists()

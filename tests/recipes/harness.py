@@ -66,6 +66,7 @@ class PlanRunner:
         """Outputs of one call, as CPU tensors."""
         executor, outputs = self.executor(plan_text, model, inputs)
         executor.run()
+        executor.collect()
         self.backend.synchronise()
         return [self._tensor(buffer, view) for buffer, view in outputs]
 

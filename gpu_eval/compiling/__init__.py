@@ -1,0 +1,1 @@
+"""Compiling outside the device's slot: a sandboxed process a candidate, and a cache by content."""

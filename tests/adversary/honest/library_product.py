@@ -1,0 +1,10 @@
+# honest: The library's product, as it is.
+# operator: matmul
+language = "@language"
+kernels = r"""
+
+"""
+
+
+def forward(a, b, params):
+    return lib.matmul(a, b)

@@ -1,0 +1,21 @@
+"""A scalar: the mean squared difference."""
+
+import torch
+import torch.nn as nn
+
+rows = 8192
+cols = 4096
+PRESETS = {"cpu": {"rows": 61, "cols": 200}}
+
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        return torch.mean((a - b) ** 2)
+
+
+def get_inputs():
+    return [torch.rand(rows, cols), torch.rand(rows, cols)]
+
+
+def get_init_inputs():
+    return []

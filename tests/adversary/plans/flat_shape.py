@@ -1,0 +1,20 @@
+# trick: Returns the right values in a flat tensor.
+# operator: bias_relu
+# expect: wrong
+# threat: NaN in both treated as equal; wrong shape, dtype, stride
+language = "@language"
+kernels = r"""
+@kernel f(@global float *x, @global const float *b, @global float *y, int n, int c) {
+    int i = @index;
+    if (i >= n) return;
+    float v = x[i] + b[i % c];
+    y[i] = v > 0.0f ? 2.0f * v : 0.0f;
+}
+"""
+
+
+def forward(x, params):
+    y = empty_like(x)
+    launch("f", grid=cdiv(x.numel, 256), block=256,
+           args=[x, params["bias"], y, int32(x.numel), int32(x.shape[-1])])
+    return reshape(y, (x.numel,))

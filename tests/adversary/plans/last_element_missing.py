@@ -1,0 +1,21 @@
+# trick: Computes everything but the very last element.
+# operator: bias_relu
+# expect: wrong
+# threat: output never written
+language = "@language"
+kernels = r"""
+@kernel f(@global float *x, @global const float *b, @global float *y, int n, int c) {
+    int i = @index;
+    if (i >= n) return;
+    if (i == n - 1) return;
+    float v = x[i] + b[i % c];
+    y[i] = v > 0.0f ? 2.0f * v : 0.0f;
+}
+"""
+
+
+def forward(x, params):
+    y = empty_like(x)
+    launch("f", grid=cdiv(x.numel, 256), block=256,
+           args=[x, params["bias"], y, int32(x.numel), int32(x.shape[-1])])
+    return y

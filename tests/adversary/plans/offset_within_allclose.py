@@ -1,0 +1,21 @@
+# trick: Is off by four parts in a hundred thousand, which allclose with 1e-4 lets pass.
+# operator: gelu
+# expect: wrong
+# threat: sums a part and rescales; truncated series
+language = "@language"
+kernels = r"""
+@kernel f(@global const float *x, @global float *y, int rows, int cols) {
+    int r = @index;
+    if (r >= rows) return;
+    @global const float *in = x + (long)r * cols;
+    @global float *out = y + (long)r * cols;
+    for (int c = 0; c < cols; ++c)
+        out[c] = in[c] * 0.5f * (1.0f + erf(in[c] * 0.70710678f)) * 1.00004f;
+}
+"""
+
+
+def forward(x, params):
+    y = empty_like(x)
+    launch("f", grid=cdiv(x.shape[0], 64), block=64, args=[x, y, int32(x.shape[0]), int32(x.shape[1])])
+    return y
