@@ -175,7 +175,17 @@ def _worker() -> list[Finding]:
         return [Finding("worker", False, "unknown until migrations are applied", "", needed=False)]
     detail = ", ".join(f"{worker.name} ({worker.activity or 'idle'})" for worker in alive)
     fix = "" if alive else "Run `python manage.py worker`, or `python manage.py serve` for web and worker."
-    return [Finding("worker", bool(alive), detail or "none runs", fix, needed=False)]
+    found = [Finding("worker", bool(alive), detail or "none runs", fix, needed=False)]
+    for worker in alive:
+        found += [_sentinels(worker.name, kind, stored) for kind, stored in worker.sentinels.items()]
+    return found
+
+
+def _sentinels(worker: str, kind: str, stored: dict[str, Any]) -> Finding:
+    """What became of the plans with a known end that a worker tries before it judges others."""
+    good = stored["state"] != "failed"
+    fix = "" if good else "Nothing is judged there until they pass. Look at what else uses the device."
+    return Finding(f"sentinels {kind}", good, f"{stored['sentence']} ({worker})", fix, needed=False)
 
 
 def _secret_key() -> list[Finding]:

@@ -71,6 +71,14 @@ def quantity(value: float | None, unit: str = "") -> str:
     return f"{value:.0f} {unit}".rstrip()
 
 
+def percent(share: float | None) -> str:
+    """0..1 as ``42 %``; one decimal below ten per cent."""
+    if share is None:
+        return DASH
+    hundred = share * 100
+    return f"{hundred:.1f} %" if 0 < hundred < 10 else f"{hundred:.0f} %"
+
+
 def ago(seconds: float) -> str:
     """Time since something, coarse: ``12 s ago``, ``5 min ago``, ``3 h ago``, ``2 d ago``."""
     if seconds < 5:

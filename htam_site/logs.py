@@ -23,6 +23,15 @@ def redact(text: str) -> str:
     return _LOOKS_SECRET.sub(MARK, text)
 
 
+class PlainRefusals(logging.Filter):
+    """A request that is refused (403) is no fault of ours: one line of log, without a traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "status_code", None) == 403:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 class RedactSecrets(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg = redact(record.getMessage())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from htam_site.error_pages import answer
 
+BANK_FILE = re.compile(r"/api/banks/(import|\d+/import|\d+/import/preview)/")  # bodies that may be large
 # Everything comes from our own server. Inline styles are allowed because Cytoscape, uPlot and Ace set them;
 # inline script is not. blob: workers are Ace's.
 POLICY = "; ".join(
@@ -65,15 +67,23 @@ class ContentSecurityPolicy:
         return response
 
 
+def body_limit(path: str) -> int:
+    """The most bytes that a request to ``path`` may carry."""
+    return settings.MAX_IMPORT_BYTES if BANK_FILE.fullmatch(path) else settings.MAX_REQUEST_BYTES
+
+
 class BodyLimit:
-    """Refuse a request whose body is larger than any of ours, before a parser reads it into memory."""
+    """Refuse a request whose body is larger than any of ours, before a parser reads it into memory.
+
+    The length is the one that the client declares, or that `htam_site.transport.MeasuredBody` counted.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         size = int(request.META.get("CONTENT_LENGTH") or 0)
-        limit = settings.MAX_REQUEST_BYTES
+        limit = body_limit(request.path)
         if size > limit:
             return answer(
                 request, 413, f"That is {size / 1e6:.1f} MB; this server takes {limit / 1e6:.0f} MB at most."

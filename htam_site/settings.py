@@ -9,6 +9,7 @@ from htam_site import env
 from htam_site.database import database_from_url
 from htam_site.frontend import vendor_dirs
 from htam_site.secret import secret_key
+from memory.limits import MAX_BANK_BYTES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env.text("HTAM_VAR_DIR") or BASE_DIR / "var")  # database, secret key, scratch
@@ -114,7 +115,10 @@ WHITENOISE_ALLOW_ALL_ORIGINS = False
 SILENCED_SYSTEM_CHECKS = ["staticfiles.W004"]  # htam.W001 says it with the fix
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
-MAX_REQUEST_BYTES = 8 * 1000 * 1000  # operators and plans are kilobytes; a bank file may be a few megabytes
+MAX_REQUEST_BYTES = 8 * 1000 * 1000  # operators and plans are kilobytes
+MAX_IMPORT_BYTES = (
+    MAX_BANK_BYTES + 1_000_000
+)  # a bank file, and what a form or a choice of parts puts around it
 CSRF_FAILURE_VIEW = "htam_site.error_pages.csrf_failure"
 
 REST_FRAMEWORK = {
@@ -140,6 +144,16 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "OperatorStatus": "optimizer.choices.OperatorStatus",
         "RunStatus": "optimizer.choices.RunStatus",
+        "ReverificationStatus": "optimizer.choices.ReverificationStatus",
+        "SteerStatus": "optimizer.choices.SteerStatus",
+        "SteerKind": "optimizer.choices.SteerKind",
+        "EvaluationKind": "optimizer.choices.EvaluationKind",
+        "ChangeKind": "memory.models.ChangeKind",
+        "ProposalKind": "memory.models.ProposalKind",
+        "PartKind": "memory.api.preview.KINDS",
+        "LedgerKind": "memory.history.json.LEDGER_KINDS",
+        "DiffStatus": "memory.history.json.DIFF_STATUSES",
+        "ProposalStatus": "memory.models.ProposalStatus",
     },
     "SERVE_PERMISSIONS": ["htam_site.roles.HasRole"],
 }
@@ -168,12 +182,25 @@ Q_CLUSTER = {
     "ALT_CLUSTERS": {name: {} for name in env.words("HTAM_QUEUES", [])},
 }
 
+SENTINELS = env.flag(
+    "HTAM_SENTINELS", True
+)  # a worker tries known plans on its device before it judges others
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"redact": {"()": "htam_site.logs.RedactSecrets"}},
+    "filters": {
+        "redact": {"()": "htam_site.logs.RedactSecrets"},
+        "plain_refusals": {"()": "htam_site.logs.PlainRefusals"},
+    },
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]}},
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["plain_refusals", "redact"],
+        }
+    },
     "loggers": {"daphne": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
     "root": {"handlers": ["console"], "level": env.text("HTAM_LOG_LEVEL", "INFO")},
 }

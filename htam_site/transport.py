@@ -1,8 +1,7 @@
-"""What is refused before Django sees it: bodies of any length in chunks, and sockets that another site opens."""
+"""What happens before Django sees a request: bodies in chunks are measured, sockets of other sites refused."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,41 +9,46 @@ from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 from django.http.request import split_domain_port
 
+from htam_site.middleware import body_limit
+
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
-class BoundedBody:
-    """Answers 413 as soon as a request's body passes the limit, whatever its Content-Length says or leaves out."""
+class MeasuredBody:
+    """Gives a body that comes in chunks the length it left out, so that `BodyLimit` refuses it like any other.
+
+    A body that passes the limit is read no further, and arrives empty.
+    """
 
     def __init__(self, application: Any) -> None:
         self.application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        limit = settings.MAX_REQUEST_BYTES
-        held: list[dict[str, Any]] = []
-        size = 0
-        if any(name == b"transfer-encoding" for name, _ in scope["headers"]):
-            while True:
-                message = await receive()
-                held.append(message)
-                size += len(message.get("body", b""))
-                if size > limit:
-                    await refuse(send, f"This server takes {limit / 1e6:.0f} MB at most.")
-                    return
-                if message["type"] != "http.request" or not message.get("more_body"):
-                    break
+        if not any(name == b"transfer-encoding" for name, _ in scope["headers"]):
+            await self.application(scope, receive, send)
+            return
+        held, size = await read_body(receive, body_limit(scope["path"]))
+        declared = [header for header in scope["headers"] if header[0] != b"content-length"]
+        measured = {**scope, "headers": [*declared, (b"content-length", str(size).encode())]}
 
         async def replay() -> dict[str, Any]:
             return held.pop(0) if held else await receive()
 
-        await self.application(scope, replay, send)
+        await self.application(measured, replay, send)
 
 
-async def refuse(send: Any, sentence: str) -> None:
-    """A whole 413 answer."""
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps({"detail": sentence}).encode()})
+async def read_body(receive: Any, limit: int) -> tuple[list[dict[str, Any]], int]:
+    """The messages of a body and its length; one empty message as soon as the length passes the limit."""
+    held: list[dict[str, Any]] = []
+    size = 0
+    while True:
+        message = await receive()
+        held.append(message)
+        size += len(message.get("body", b""))
+        if size > limit:
+            return [{"type": "http.request", "body": b"", "more_body": False}], size
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return held, size
 
 
 class SameOrigin:

@@ -15,17 +15,16 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
+from memory.bankerror import BankError
 from memory.exporting import SCHEMA_NAME, SCHEMA_VERSION
+from memory.limits import MAX_BANK_BYTES, MAX_DEPTH
+from memory.markdown import is_markdown, read_markdown
 from memory.models import START
 
-MAX_BYTES = 64 * 1024 * 1024
-MAX_DEPTH = 12
+__all__ = ["BankError", "check_bank", "check_part", "parse_bank", "schema"]
+
 LARGEST = 10**15
 SCHEMA_FILE = Path(__file__).parent / "schema" / f"bank-{SCHEMA_VERSION}.json"
-
-
-class BankError(ValueError):
-    """A bank file is unusable. The message is one sentence that names the place as a JSON path."""
 
 
 class _Repeating(dict[str, Any]):
@@ -41,18 +40,26 @@ def schema() -> dict[str, Any]:
 
 
 def parse_bank(raw: bytes | str) -> dict[str, Any]:
-    """JSON text as a checked bank. Raises BankError with the reason and the JSON path."""
-    if len(raw) > MAX_BYTES:
-        raise BankError(f"The bank file is larger than {MAX_BYTES // 1024 // 1024} MiB.")
+    """A file's text, JSON or Markdown, as a checked bank. Raises BankError with the reason and the place."""
+    if len(raw) > MAX_BANK_BYTES:
+        raise BankError(f"The bank file is larger than {MAX_BANK_BYTES // 1024 // 1024} MiB.")
     try:
         text = raw.decode("utf-8") if isinstance(raw, bytes) else raw
+        if is_markdown(text):
+            return checked(read_markdown(text))
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise BankError(f"The bank file is not UTF-8 (byte {error.start}).") from None
     except RecursionError:
         raise BankError(f"The bank file is nested deeper than {MAX_DEPTH} levels.") from None
+    except BankError:
+        raise
     except ValueError as error:
         raise BankError(f"The bank file is not JSON: {error}.") from None
+    return checked(data)
+
+
+def checked(data: Any) -> dict[str, Any]:
     check_bank(data)
     return data
 

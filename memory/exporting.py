@@ -34,7 +34,8 @@ def dump_bank(data: dict[str, Any]) -> str:
 
 
 def _directions(bank: MemoryBank) -> list[GlobalNode]:
-    return list(GlobalNode.objects.filter(bank=bank).order_by("key").prefetch_related("strategies"))
+    rows = GlobalNode.objects.filter(bank=bank).prefetch_related("strategies")
+    return sorted(rows, key=lambda node: node.key)  # here, since databases order hyphens as they please
 
 
 def _edges(bank: MemoryBank) -> list[TransitionEdge]:

@@ -9,7 +9,8 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from memory.bankfile import BankError, check_bank, parse_bank
-from memory.models import START, Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from memory.history import opened
+from memory.models import START, ChangeKind, Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
 from memory.statistics import recompute_totals
 
 __all__ = ["BankError", "import_bank", "parse_bank"]
@@ -39,6 +40,7 @@ def import_bank(data: dict[str, Any], name: str | None = None, *, created_by: An
             edges = _create_edges(bank, directions, data)
             _create_evidence(bank, directions, strategies, edges, data.get("evidence", []))
             recompute_totals(bank)
+            opened(bank, ChangeKind.IMPORTED, user=created_by)
     except IntegrityError:
         raise BankError(f"$.name: a bank {wanted!r} was created meanwhile; use another name.") from None
     return bank
@@ -127,14 +129,18 @@ def _create_evidence(
         }
         strategy = None if item["strategy"] is None else strategies[item["direction"], item["strategy"]]
         edge = None if item["source"] is None else edges[item["source"], item["direction"]]
-        row = Evidence(
-            bank=bank, direction=directions[item["direction"]], strategy=strategy, edge=edge, **plain
+        moment = _moment(item["at"], f"$.evidence[{index}].at")
+        rows.append(
+            Evidence(
+                bank=bank,
+                direction=directions[item["direction"]],
+                strategy=strategy,
+                edge=edge,
+                created_at=moment,
+                **plain,
+            )
         )
-        rows.append((row, _moment(item["at"], f"$.evidence[{index}].at")))
-    Evidence.objects.bulk_create([row for row, _ in rows], batch_size=BATCH)
-    for row, moment in rows:
-        row.created_at = moment  # creation stamps its own time; the log keeps the original one
-    Evidence.objects.bulk_update([row for row, _ in rows], ["created_at"], batch_size=BATCH)
+    Evidence.objects.bulk_create(rows, batch_size=BATCH)
 
 
 def _moment(text: str, path: str) -> datetime:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from memory.models import START, EvidenceTotals, GlobalNode, LocalNode, MemoryBank, TransitionEdge
+from memory.models import GRID, START, EvidenceTotals, GlobalNode, LocalNode, MemoryBank, TransitionEdge
 from memory.policy import BucketTotals, DirectionView, EdgeView, StrategyView
 from memory.statistics import buckets
 
@@ -18,12 +18,17 @@ TotalsByOwner = dict[int, list[BucketTotals]]
 def totals_by_owner(rows: QuerySet[EvidenceTotals], subject: str) -> TotalsByOwner:
     """Totals of directions, strategies or edges, keyed by the owner's id."""
     columns = (
-        f"{subject}_id", "device", "dtype", "family", "tries", "utility_sum", "utility_square_sum",
-        "compiled", "correct", "improved",
+        f"{subject}_id", "device", "dtype", "family", "tries", "utility_units", "square_units", "compiled",
+        "correct", "improved",
     )  # fmt: skip
     grouped: TotalsByOwner = defaultdict(list)
-    for owner_id, *sums in rows.filter(**{f"{subject}__isnull": False}).values_list(*columns):
-        grouped[owner_id].append(BucketTotals(*sums))
+    counted = rows.filter(**{f"{subject}__isnull": False}).values_list(*columns)
+    for owner_id, device, dtype, family, tries, units, squares, compiled, correct, improved in counted:
+        grouped[owner_id].append(
+            BucketTotals(
+                device, dtype, family, tries, units / GRID, squares / GRID**2, compiled, correct, improved
+            )
+        )
     return grouped
 
 

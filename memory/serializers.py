@@ -84,6 +84,14 @@ class KeyField(serializers.RegexField):
         super().__init__(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", error_messages={"invalid": message}, **kwargs)
 
 
+class ReasonField(serializers.CharField):
+    """Why something is changed: kept in the history."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs = {"required": False, "allow_blank": True, "write_only": True, **kwargs}
+        super().__init__(max_length=2000, help_text="Why; goes into the history.", **kwargs)
+
+
 class StatisticsSerializer(serializers.Serializer[Any]):
     """Posterior utility with its 95 % interval, evidence and rates (null before the first try)."""
 
@@ -128,14 +136,27 @@ class BankSerializer(serializers.ModelSerializer[MemoryBank]):
     strategies_count = serializers.IntegerField(read_only=True, default=None)
     edges_count = serializers.IntegerField(read_only=True, default=None)
     evidence_count = serializers.IntegerField(read_only=True, default=None)
+    proposals_waiting = serializers.IntegerField(read_only=True, default=None)
+    version = serializers.IntegerField(
+        min_value=1, required=False, help_text="On a change: the version that was edited."
+    )
+    reason = ReasonField()
 
     class Meta:
         model = MemoryBank
         fields = [
-            "id", "name", "description", "frozen", "created_by", "created_at",
-            "directions_count", "strategies_count", "edges_count", "evidence_count",
+            "id", "name", "description", "frozen", "version", "reason", "cloned_from", "created_by", "created_at",
+            "directions_count", "strategies_count", "edges_count", "evidence_count", "proposals_waiting",
         ]  # fmt: skip
+        read_only_fields = ["cloned_from"]
         extra_kwargs = {"description": {"max_length": 20000}}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if self.instance is None:
+            attrs.pop("version", None)
+        elif "version" not in attrs:
+            raise serializers.ValidationError({"version": ["Name the version that you edited."]})
+        return attrs
 
 
 class CuratedSerializer(serializers.ModelSerializer[Any]):
@@ -149,6 +170,7 @@ class CuratedSerializer(serializers.ModelSerializer[Any]):
     version = serializers.IntegerField(
         min_value=1, required=False, help_text="On a change: the version that was edited."
     )
+    reason = ReasonField()
     updated_by = serializers.CharField(source="updated_by.username", read_only=True, default=None)
     prior_utility = UtilityField(default=0.0)
     statistics = serializers.SerializerMethodField()
@@ -216,9 +238,9 @@ class DirectionSerializer(CuratedSerializer):
         model = GlobalNode
         fields = [
             "id", "bank", "key", "title", "intent", "goals", "triggers", "risks", "prior_utility", "retired",
-            "x", "y", "version", "updated_by", "updated_at", "statistics", "buckets", "recent",
+            "x", "y", "version", "reason", "merged_into", "updated_by", "updated_at", "statistics", "buckets", "recent",
         ]  # fmt: skip
-        read_only_fields = ["updated_at"]
+        read_only_fields = ["updated_at", "merged_into"]
         extra_kwargs = {"intent": {"max_length": 5000}}
 
 
@@ -236,10 +258,10 @@ class StrategySerializer(CuratedSerializer):
         model = LocalNode
         fields = [
             "id", "direction", "direction_key", "key", "title", "edit_pattern", "applies_when", "conditions",
-            "checks", "risks", "recipe", "prior_utility", "retired", "version", "updated_by", "updated_at",
-            "statistics", "buckets", "recent",
+            "checks", "risks", "recipe", "prior_utility", "retired", "version", "reason", "merged_into",
+            "updated_by", "updated_at", "statistics", "buckets", "recent",
         ]  # fmt: skip
-        read_only_fields = ["updated_at"]
+        read_only_fields = ["updated_at", "merged_into"]
         extra_kwargs = {"edit_pattern": {"max_length": 10000}, "applies_when": {"max_length": 5000}}
 
 
@@ -256,10 +278,10 @@ class EdgeSerializer(CuratedSerializer):
         model = TransitionEdge
         fields = [
             "id", "bank", "source", "source_key", "target", "target_key", "applies_when", "rationale",
-            "risks", "prior_utility", "retired", "version", "updated_by", "updated_at", "statistics",
-            "buckets", "recent",
+            "risks", "prior_utility", "retired", "version", "reason", "merged_into", "updated_by", "updated_at",
+            "statistics", "buckets", "recent",
         ]  # fmt: skip
-        read_only_fields = ["updated_at"]
+        read_only_fields = ["updated_at", "merged_into"]
         extra_kwargs = {
             "applies_when": {"max_length": 5000},
             "rationale": {"max_length": 5000},
@@ -295,6 +317,9 @@ class EvidenceSerializer(serializers.ModelSerializer[Evidence]):
     source_key = serializers.SerializerMethodField()
     run = serializers.IntegerField(source="run_id", read_only=True, allow_null=True)
     step = serializers.IntegerField(source="step_id", read_only=True, allow_null=True)
+    operator = serializers.IntegerField(source="operator_id", read_only=True, allow_null=True)
+    excluded_by = serializers.CharField(source="exclusion.user.username", read_only=True, default=None)
+    excluded_at = serializers.DateTimeField(source="exclusion.at", read_only=True, default=None)
 
     class Meta:
         model = Evidence
@@ -302,7 +327,8 @@ class EvidenceSerializer(serializers.ModelSerializer[Evidence]):
             "id", "bank", "direction", "direction_key", "direction_title", "strategy", "strategy_key",
             "strategy_title", "edge", "source_key", "run", "step", "verdict", "compiled", "correct",
             "improved", "utility", "speedup", "device", "dtype", "family", "proposer", "model",
-            "human_touched", "note", "excluded", "excluded_reason", "created_at",
+            "human_touched", "note", "operator", "setting", "excluded", "excluded_reason", "excluded_by",
+            "excluded_at", "created_at",
         ]  # fmt: skip
         read_only_fields = [name for name in fields if name not in {"excluded", "excluded_reason"}]
         extra_kwargs = {"excluded_reason": {"max_length": 20000}}

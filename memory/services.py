@@ -7,18 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.db import transaction
-
 from memory.exporting import export_bank
+from memory.history import exclude_evidence, include_evidence, set_excluded
 from memory.importing import BankError, import_bank
+from memory.learning import MemoryChange, record_evidence
 from memory.models import (
     START,
-    Evidence,
     EvidenceTotals,
-    GlobalNode,
     LocalNode,
     MemoryBank,
-    TransitionEdge,
 )
 from memory.policy import (
     BucketTotals,
@@ -27,7 +24,6 @@ from memory.policy import (
     PolicyConfig,
     StrategyScore,
     is_applicable,
-    posterior,
     rank_strategies,
     select_direction,
 )
@@ -38,10 +34,9 @@ from memory.reading import (
     live_strategies,
     strategy_view,
     totals_by_owner,
-    totals_of,
 )
 from memory.seeding import ensure_seed_bank
-from memory.statistics import add_to_totals, recompute_totals, set_excluded, without
+from memory.statistics import recompute_totals
 
 __all__ = [
     "BankError",
@@ -49,8 +44,10 @@ __all__ = [
     "StrategyOption",
     "choose_direction",
     "ensure_seed_bank",
+    "exclude_evidence",
     "export_bank",
     "import_bank",
+    "include_evidence",
     "recompute_totals",
     "record_evidence",
     "set_excluded",
@@ -81,22 +78,6 @@ class StrategyOption:
     reason: str
     score: float
     probability: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class MemoryChange:
-    """Utilities before and after a step's evidence, as JSON-able dicts; ``strategy`` is None where none
-    was used."""
-
-    direction: dict[str, Any]
-    strategy: dict[str, Any] | None
-    edge: dict[str, Any] | None
-    evidence_id: int | None
-    frozen: bool = False  # nothing was recorded
-    repeated: bool = False  # this step had taught already; nothing was counted twice
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -170,60 +151,6 @@ def strategy_options(
     return [_option(nodes[score.direction, score.key], score) for score in ranked]
 
 
-def record_evidence(
-    bank: MemoryBank,
-    *,
-    direction: GlobalNode | str,
-    strategy: LocalNode | None,
-    source: GlobalNode | str | None,
-    step_id: int | None,
-    run_id: int | None,
-    verdict: str,
-    compiled: bool,
-    correct: bool,
-    improved: bool,
-    utility: float,
-    speedup: float | None,
-    device: str,
-    dtype: str,
-    family: str,
-    proposer: str,
-    model: str = "",
-    human_touched: bool = False,
-    note: str = "",
-    frozen: bool = False,
-    config: PolicyConfig | None = None,
-) -> MemoryChange:
-    """Record what one step showed and count it, in one transaction.
-
-    ``source`` is the direction before (None or `START` at the first step); an edge that the bank lacks is
-    created on its first traversal. A step that has taught already is not counted again. A frozen bank, or
-    ``frozen``, records nothing. Utilities in the result are those of the step's own device, dtype and family.
-    """
-    config = config or PolicyConfig()
-    context = EvidenceContext(device, dtype, family)
-    target = _node(bank, direction)
-    previous = None if source is None or source == START else _node(bank, source)
-    if frozen or config.frozen or MemoryBank.objects.filter(pk=bank.pk, frozen=True).exists():
-        edge = TransitionEdge.objects.filter(bank=bank, source=previous, target=target).first()
-        return _change(target, strategy, edge, None, context, config, frozen=True)
-    with transaction.atomic():
-        edge, _ = TransitionEdge.objects.get_or_create(bank=bank, source=previous, target=target)
-        fields = {
-            "bank": bank, "direction": target, "strategy": strategy, "edge": edge, "run_id": run_id,
-            "verdict": verdict, "compiled": compiled, "correct": correct, "improved": improved,
-            "utility": utility, "speedup": speedup, "device": device, "dtype": dtype, "family": family,
-            "proposer": proposer, "model": model, "human_touched": human_touched, "note": note,
-        }  # fmt: skip
-        if step_id is None:
-            evidence, created = Evidence.objects.create(**fields), True
-        else:
-            evidence, created = Evidence.objects.get_or_create(step_id=step_id, defaults=fields)
-        if created:
-            add_to_totals(evidence)
-        return _change(target, strategy, edge, evidence, context, config, repeated=not created)
-
-
 def _unavailable(
     keys: Any,
     open_directions: set[str],
@@ -261,47 +188,3 @@ def _option(node: LocalNode, score: StrategyScore) -> StrategyOption:
         score=score.score,
         probability=score.probability,
     )
-
-
-def _node(bank: MemoryBank, direction: GlobalNode | str) -> GlobalNode:
-    if isinstance(direction, GlobalNode):
-        return direction
-    return GlobalNode.objects.get(bank=bank, key=direction)
-
-
-def _change(
-    direction: GlobalNode,
-    strategy: LocalNode | None,
-    edge: TransitionEdge | None,
-    evidence: Evidence | None,
-    context: EvidenceContext,
-    config: PolicyConfig,
-    **flags: bool,
-) -> MemoryChange:
-    def moved(owner: GlobalNode | LocalNode | TransitionEdge, **names: Any) -> dict[str, Any]:
-        after = totals_of(owner)
-        before = without(after, evidence) if evidence is not None and not evidence.excluded else after
-        return {
-            "id": owner.pk,
-            **names,
-            "prior": owner.prior_utility,
-            "before": _standing(owner.prior_utility, before, context, config),
-            "after": _standing(owner.prior_utility, after, context, config),
-        }
-
-    return MemoryChange(
-        direction=moved(direction, key=direction.key, title=direction.title),
-        strategy=moved(strategy, key=strategy.key, title=strategy.title) if strategy else None,
-        edge=moved(edge, source=edge.source.key if edge.source else START, target=direction.key)
-        if edge
-        else None,
-        evidence_id=evidence.pk if evidence else None,
-        **flags,
-    )
-
-
-def _standing(
-    prior: float, totals: Sequence[BucketTotals], context: EvidenceContext, config: PolicyConfig
-) -> dict[str, Any]:
-    value = posterior(prior, totals, context, config)
-    return {"utility": value.mean, "n": value.n, "tries": value.tries}

@@ -43,6 +43,8 @@ def add_person(username: str, roles: Iterable[str]) -> User:
     except ValidationError as error:
         reason = " ".join(error.messages)
         raise Refused(f"The user name {username[:60]!r} is not usable: {reason}") from None
+    if taken := User.objects.filter(username__iexact=username).first():
+        raise Refused(f"There is a user called {taken.username!r} already; upper and lower case are one.")
     try:
         with transaction.atomic():
             user.save()

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.decorators import login_not_required, login_required
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import PermissionDenied
@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from knox.models import AuthToken
 from sesame.utils import get_user
 
-from htam_site.accounts import people
+from htam_site.accounts import people, throttle
 from htam_site.accounts.forms import ROLE_CHOICES, PersonForm, RolesForm
 from htam_site.roles import Role, roles_of
 
@@ -28,6 +28,28 @@ from htam_site.roles import Role, roles_of
 class SignIn(LoginView):
     template_name = "accounts/login.html"
     redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """After too many failures the password is not even looked at."""
+        if not throttle.is_blocked(request, self.username):
+            return super().post(request, *args, **kwargs)
+        form = AuthenticationForm(request)
+        context = self.get_context_data(form=form, blocked_minutes=throttle.WINDOW // 60)
+        answer = self.render_to_response(context, status=429)
+        answer.headers["Retry-After"] = str(throttle.WINDOW)
+        return answer
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        throttle.forget(self.request, self.username)
+        return super().form_valid(form)
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        throttle.note_failure(self.request, self.username)
+        return super().form_invalid(form)
+
+    @property
+    def username(self) -> str:
+        return self.request.POST.get("username", "").strip()
 
 
 @login_not_required

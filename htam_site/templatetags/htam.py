@@ -10,12 +10,13 @@ from django import template
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from htam_site import figures
 from htam_site.navigation import SECTIONS
-from optimizer.choices import OUTCOMES, OperatorStatus, RunStatus
+from optimizer.choices import OUTCOMES, OperatorStatus, ReverificationStatus, RunStatus
 
 register = template.Library()
 
@@ -32,6 +33,8 @@ STATUS_COLOURS = {
     RunStatus.STOPPED: "ended",
     RunStatus.CANCELLED: "ended",
     RunStatus.FAILED: "bad",
+    ReverificationStatus.WAITING: "waiting",
+    ReverificationStatus.DONE: "good",
 }
 
 
@@ -135,6 +138,18 @@ def ago(moment: datetime | None) -> SafeString:
         f"{moment:%Y-%m-%d %H:%M:%S} UTC",
         figures.ago(seconds),
     )
+
+
+@register.simple_tag
+def ago_iso(moment: str | None) -> SafeString:
+    """`ago` of a time as the serializers give it."""
+    return ago(parse_datetime(str(moment)) if moment else None)
+
+
+@register.inclusion_tag("components/refuted.html")
+def refuted(version: int | None) -> dict[str, Any]:
+    """The mark of a result that a newer checker no longer finds correct; nothing without a version."""
+    return {"version": version}
 
 
 @register.filter

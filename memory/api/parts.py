@@ -1,103 +1,181 @@
-"""Directions, strategies and edges: read, create, edit with a version. Nothing is deleted: parts retire."""
+"""Directions, strategies and edges: read, create, edit with a version, merge, split, move. Nothing is deleted:
+parts retire."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
-from drf_spectacular.utils import (
-    OpenApiParameter,
-    OpenApiResponse,
-    extend_schema,
-    extend_schema_view,
-    inline_serializer,
-)
-from rest_framework import mixins, serializers, viewsets
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from htam_site.roles import Role
-from memory.api.context import CONTEXT_PARAMETERS, evidence_context, flag_filter, id_filters
-from memory.curation import save_version
-from memory.models import CuratedPart, GlobalNode, LocalNode, TransitionEdge
+from memory.api.context import CONTEXT_PARAMETERS, evidence_context
+from memory.api.curated import CuratedViewSet, stale_answer
+from memory.api.operations import (
+    DirectionDoneSerializer,
+    DirectionMergeSerializer,
+    DirectionSplitSerializer,
+    StrategyDoneSerializer,
+    StrategyMergeSerializer,
+    StrategyMoveSerializer,
+    StrategySplitSerializer,
+    asked,
+    found,
+)
+from memory.curation import merge_directions, merge_strategies, move_strategy, split_direction, split_strategy
+from memory.models import GlobalNode, LocalNode, TransitionEdge
+from memory.numbers import NumbersSerializer, numbers_json
 from memory.serializers import DirectionSerializer, EdgeSerializer, StrategySerializer
 
 RETIRED = OpenApiParameter("retired", bool, description="only retired ones, or only live ones")
 
 
-class CuratedViewSet(
-    mixins.ListModelMixin,
-    mixins.CreateModelMixin,
-    mixins.RetrieveModelMixin,
-    viewsets.GenericViewSet[Any],
-):
-    """Any role reads, curators write. A change names the version it edited; a stale one gets 409."""
+class NumbersMixin(CuratedViewSet):
+    """What every kind of part can be asked for."""
 
-    write_role = Role.CURATOR
-    http_method_names = ["get", "post", "patch", "head", "options"]
-    filter_ids: dict[str, str] = {}
-
-    def get_queryset(self) -> QuerySet[Any]:
-        rows = super().get_queryset()
-        if self.action != "list" or getattr(self, "swagger_fake_view", False):
-            return rows
-        return rows.filter(
-            **id_filters(self.request, self.filter_ids), **flag_filter(self.request, "retired")
-        )
-
-    def get_serializer_context(self) -> dict[str, Any]:
-        context = dict(super().get_serializer_context())
-        if self.request is not None:
-            context["evidence_context"] = evidence_context(self.request)
-            context["recent"] = self.action == "retrieve"
-        return context
-
-    def perform_create(self, serializer: serializers.BaseSerializer[Any]) -> None:
-        serializer.save(updated_by=self.request.user)
-
-    def partial_update(self, request: Request, pk: str) -> Response:
-        part: CuratedPart = self.get_object()
-        serializer = self.get_serializer(part, data=request.data, partial=True)
-        serializer.is_valid(raise_exception=True)
-        changes = dict(serializer.validated_data)
-        saved = save_version(part, changes, changes.pop("version"), request.user)
-        current = self.get_serializer(self.get_queryset().get(pk=part.pk)).data
-        if saved:
-            return Response(current)
-        detail = "Somebody saved a newer version meanwhile; compare and save again."
-        return Response({"detail": detail, "current": current}, status=409)
+    @extend_schema(parameters=CONTEXT_PARAMETERS, responses=NumbersSerializer)
+    @action(detail=True, methods=["get"])
+    def numbers(self, request: Request, pk: str) -> Response:
+        """Every number of a part opened: the prior and its weight, the evidence, the posterior with its interval
+        and formula, by device, dtype, family, proposer, model and hand, the trend, and where the steps are."""
+        return Response(numbers_json(self.get_object(), evidence_context(request)))
 
 
 def curated_schema(name: str, serializer: Any, filters: list[OpenApiParameter]) -> Any:
     """The OpenAPI description of one kind of part."""
-    stale = inline_serializer(f"Stale{name}", {"detail": serializers.CharField(), "current": serializer()})
+    stale = OpenApiResponse(stale_answer(name, serializer), description="A stale save, or a frozen bank.")
     return extend_schema_view(
         list=extend_schema(parameters=[*filters, RETIRED, *CONTEXT_PARAMETERS]),
         retrieve=extend_schema(parameters=CONTEXT_PARAMETERS),
-        partial_update=extend_schema(
-            responses={200: serializer, 409: OpenApiResponse(stale, description="A stale save.")}
-        ),
+        create=extend_schema(responses={201: serializer, 409: stale}),
+        partial_update=extend_schema(responses={200: serializer, 409: stale}),
     )
 
 
+def operation_schema(request: Any, done: Any, stale: str) -> Any:
+    """The OpenAPI description of a larger operation."""
+    return extend_schema(
+        request=request,
+        responses={
+            200: done,
+            400: OpenApiResponse(description="What is wrong, in a sentence."),
+            409: OpenApiResponse(description=f"{stale} Or the bank is frozen (`frozen`)."),
+        },
+    )
+
+
+STALE = "Somebody saved a newer version: `current`, `changes` and `yours` as for PATCH."
+
+
 @curated_schema("Direction", DirectionSerializer, [OpenApiParameter("bank", int)])
-class DirectionViewSet(CuratedViewSet):
+class DirectionViewSet(NumbersMixin):
     """Global nodes."""
 
     serializer_class = DirectionSerializer
     queryset = GlobalNode.objects.select_related("updated_by").prefetch_related("totals")
     filter_ids = {"bank": "bank_id"}
 
+    @operation_schema(DirectionMergeSerializer, DirectionDoneSerializer, STALE)
+    @action(detail=True, methods=["post"])
+    def merge(self, request: Request, pk: str) -> Response:
+        """Merge another direction into this one: its strategies, transitions and evidence follow.
+
+        Undo it by reverting the change in the answer.
+        """
+        kept = self.get_object()
+        data = asked(DirectionMergeSerializer, request)
+        merged = found(GlobalNode, data["other"], "other")
+        edits = self.edits(kept, data)
+        change = merge_directions(
+            kept,
+            merged,
+            (data["version"], data["other_version"]),
+            data["take"],
+            edits,
+            combine_same_keys=data["same_keys"] == "combine",
+            user=request.user,
+            reason=data["reason"],
+        )
+        return self.done(change, kept)
+
+    @operation_schema(DirectionSplitSerializer, DirectionDoneSerializer, STALE)
+    @action(detail=True, methods=["post"])
+    def split(self, request: Request, pk: str) -> Response:
+        """Split a new direction off this one; it takes the chosen strategies and their evidence along."""
+        direction = self.get_object()
+        data = asked(DirectionSplitSerializer, request)
+        fields = self.new_fields(data["new"], {"bank": direction.bank_id, "intent": direction.intent})
+        fields.pop("bank")
+        change, new = split_direction(
+            direction,
+            fields,
+            data["strategies"],
+            data["version"],
+            copy_edges=data["copy_edges"],
+            user=request.user,
+            reason=data["reason"],
+        )
+        return self.done(change, new)
+
 
 @curated_schema(
     "Strategy", StrategySerializer, [OpenApiParameter("bank", int), OpenApiParameter("direction", int)]
 )
-class StrategyViewSet(CuratedViewSet):
+class StrategyViewSet(NumbersMixin):
     """Local nodes."""
 
     serializer_class = StrategySerializer
     queryset = LocalNode.objects.select_related("direction", "updated_by").prefetch_related("totals")
     filter_ids = {"bank": "direction__bank_id", "direction": "direction_id"}
+
+    @operation_schema(StrategyMergeSerializer, StrategyDoneSerializer, STALE)
+    @action(detail=True, methods=["post"])
+    def merge(self, request: Request, pk: str) -> Response:
+        """Merge another strategy of the bank into this one: its evidence counts here from now on."""
+        kept = self.get_object()
+        data = asked(StrategyMergeSerializer, request)
+        merged = found(LocalNode.objects.select_related("direction"), data["other"], "other")
+        change = merge_strategies(
+            kept,
+            merged,
+            (data["version"], data["other_version"]),
+            data["take"],
+            self.edits(kept, data),
+            user=request.user,
+            reason=data["reason"],
+        )
+        return self.done(change, kept)
+
+    @operation_schema(StrategySplitSerializer, StrategyDoneSerializer, STALE)
+    @action(detail=True, methods=["post"])
+    def split(self, request: Request, pk: str) -> Response:
+        """Split a new strategy off this one; it takes the chosen part of the evidence along."""
+        strategy = self.get_object()
+        data = asked(StrategySplitSerializer, request)
+        copied = {name: getattr(strategy, name) for name in ("edit_pattern", "applies_when")}
+        fields = self.new_fields(data["new"], {"direction": strategy.direction_id, **copied})
+        fields.pop("direction")
+        change, new = split_strategy(
+            strategy, fields, data["evidence"], data["version"], user=request.user, reason=data["reason"]
+        )
+        return self.done(change, new)
+
+    @operation_schema(StrategyMoveSerializer, StrategyDoneSerializer, STALE)
+    @action(detail=True, methods=["post"])
+    def move(self, request: Request, pk: str) -> Response:
+        """Put this strategy under another direction of the bank; its evidence follows."""
+        strategy = self.get_object()
+        data = asked(StrategyMoveSerializer, request)
+        change = move_strategy(
+            strategy,
+            found(GlobalNode, data["direction"], "direction"),
+            data["version"],
+            data.get("key"),
+            user=request.user,
+            reason=data["reason"],
+        )
+        return self.done(change, strategy)
 
 
 @curated_schema(
@@ -105,7 +183,7 @@ class StrategyViewSet(CuratedViewSet):
     EdgeSerializer,
     [OpenApiParameter("bank", int), OpenApiParameter("source", int), OpenApiParameter("target", int)],
 )
-class EdgeViewSet(CuratedViewSet):
+class EdgeViewSet(NumbersMixin):
     """Transition edges. Out of START, `source` is null."""
 
     serializer_class = EdgeSerializer

@@ -2,18 +2,8 @@
 
 from memory.policy.conditions import FACTS, OPERATORS, describe, explain_unmet, holds, match
 from memory.policy.config import PolicyConfig, PolicyError
-from memory.policy.directions import (
-    START,
-    Decision,
-    DirectionScore,
-    DirectionView,
-    EdgeView,
-    NoDirection,
-    PrefixTerm,
-    position_weights,
-    select_direction,
-    softmax,
-)
+from memory.policy.decisions import START, Decision, DirectionScore, DirectionView, EdgeView, PrefixTerm
+from memory.policy.directions import NoDirection, position_weights, select_direction, softmax
 from memory.policy.evidence import (
     POOLED,
     BucketTotals,

@@ -13,125 +13,18 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
-from memory.policy.conditions import Condition, Facts, match
+from memory.policy.conditions import Facts, match
 from memory.policy.config import PolicyConfig
-from memory.policy.evidence import BucketTotals, BucketWeights, EvidenceContext, posterior_mean
+from memory.policy.decisions import Decision, DirectionScore, DirectionView, EdgeView, PrefixTerm
+from memory.policy.evidence import BucketWeights, EvidenceContext, posterior_mean
 from memory.policy.strategies import StrategyView, rank_strategies
 
-START = "START"  # the virtual node that opens every prefix
 UNSEEN_TRANSITION_PRIOR = 0.0  # U of a pair of directions that has no edge yet
 
 
 class NoDirection(ValueError):
     """There is nothing to choose from."""
-
-
-@dataclass(frozen=True, slots=True)
-class DirectionView:
-    """What selection reads of a global node. An unavailable one is scored but gets no probability."""
-
-    key: str
-    title: str = ""
-    prior: float = 0.0
-    triggers: Sequence[Condition] = ()
-    totals: Sequence[BucketTotals] = ()
-    available: bool = True
-    unavailable_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeView:
-    """What selection reads of a transition edge."""
-
-    prior: float = 0.0
-    totals: Sequence[BucketTotals] = ()
-    id: int | None = None
-
-
-class PrefixTerm(NamedTuple):
-    """a_i U(g_{t-i} -> h): what one earlier direction says about the candidate."""
-
-    source: str
-    weight: float  # a_i
-    utility: float  # U
-    contribution: float  # a_i U
-    n: float  # effective evidence on the edge
-    tries: int
-    edge_id: int | None  # None: the bank has no such edge
-
-    def to_json(self) -> dict[str, Any]:
-        return self._asdict()
-
-
-@dataclass(slots=True)
-class DirectionScore:
-    """The score of one direction, term by term: score = sum of contributions + value_term + match_term."""
-
-    key: str
-    title: str
-    prefix_terms: list[PrefixTerm]
-    value: float  # V
-    value_term: float  # beta V
-    match: float
-    match_term: float  # gamma match
-    matched_triggers: list[Condition]  # the direction's triggers that hold
-    unmatched_triggers: list[Condition]
-    score: float
-    n: float  # effective evidence on the direction
-    tries: int
-    available: bool
-    unavailable_reason: str
-    probability: float = 0.0
-
-    @property
-    def prefix_term(self) -> float:
-        return sum(term.contribution for term in self.prefix_terms)
-
-    def to_json(self) -> dict[str, Any]:
-        data = {name: getattr(self, name) for name in self.__slots__}
-        data["prefix_terms"] = [term.to_json() for term in self.prefix_terms]
-        data["prefix_term"] = self.prefix_term
-        return data
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The chosen direction with everything that led to it. ``draw`` is the uniform number that picked it."""
-
-    chosen: str
-    mode: str  # "hierarchical", or "flat" without the hierarchy
-    draw: float
-    prefix: list[str]  # newest first, as far as the policy looked
-    scores: list[DirectionScore]  # most probable first
-    context: EvidenceContext
-    config: PolicyConfig = field(default_factory=PolicyConfig)
-
-    def score_of(self, key: str) -> DirectionScore:
-        return next(score for score in self.scores if score.key == key)
-
-    @property
-    def probability(self) -> float:
-        return self.score_of(self.chosen).probability
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "chosen": self.chosen,
-            "probability": self.probability,
-            "mode": self.mode,
-            "draw": self.draw,
-            "tau": self.config.tau,
-            "config": self.config.to_json(),
-            "context": {
-                "device": self.context.device,
-                "dtype": self.context.dtype,
-                "family": self.context.family,
-            },
-            "prefix": self.prefix,
-            "scores": [score.to_json() for score in self.scores],
-        }
 
 
 def position_weights(length: int, decay: float) -> list[float]:
@@ -177,7 +70,7 @@ def select_direction(
         scores = flat_scores(ordered, strategies, facts, context, config)
     _assign_probabilities(scores, config.tau)
     draw = rng.random()
-    chosen = _pick(scores, draw)
+    chosen = pick([score.key for score in scores], [score.probability for score in scores], draw)
     scores.sort(key=lambda score: (-score.probability, -score.score, score.key))
     mode = "hierarchical" if config.use_hierarchy else "flat"
     return Decision(chosen, mode, draw, seen, scores, context, config)
@@ -220,6 +113,7 @@ def hierarchical_scores(
                 tries,
                 direction.available,
                 direction.unavailable_reason,
+                prior=direction.prior,
             )
         )
     return scores
@@ -264,6 +158,7 @@ def flat_scores(
                 0,
                 available,
                 reason,
+                prior=direction.prior,
             )
         )
     return scores
@@ -282,14 +177,15 @@ def _prefix_terms(
     n0: float,
 ) -> list[PrefixTerm]:
     terms = []
+    term = PrefixTerm._make  # half the cost of the constructor, and this runs for every pair
     for source, weight in positions:
         edge = edges.get((source, key))
         if edge is None:
             value = UNSEEN_TRANSITION_PRIOR
-            terms.append(PrefixTerm(source, weight, value, weight * value, 0.0, 0, None))
+            terms.append(term((source, weight, value, weight * value, 0.0, 0, None, value)))
         else:
             value, n, tries = posterior_mean(edge.prior, edge.totals, weights, n0)
-            terms.append(PrefixTerm(source, weight, value, weight * value, n, tries, edge.id))
+            terms.append(term((source, weight, value, weight * value, n, tries, edge.id, edge.prior)))
     return terms
 
 
@@ -300,13 +196,14 @@ def _assign_probabilities(scores: list[DirectionScore], tau: float) -> None:
         score.probability = probability
 
 
-def _pick(scores: Sequence[DirectionScore], draw: float) -> str:
+def pick(keys: Sequence[str], probabilities: Sequence[float], draw: float) -> str:
+    """The key whose stretch of the cumulated probabilities holds ``draw``, a uniform number in [0, 1)."""
     reached = 0.0
-    chosen = scores[0].key
-    for score in scores:
-        if score.probability > 0.0:
-            chosen = score.key
-            reached += score.probability
+    chosen = keys[0]
+    for key, probability in zip(keys, probabilities, strict=True):
+        if probability > 0.0:
+            chosen = key
+            reached += probability
             if draw < reached:
                 break
     return chosen

@@ -67,13 +67,13 @@ class BucketWeights:
     def __init__(self, context: EvidenceContext, config: PolicyConfig) -> None:
         self.context = context
         self.config = config
-        self._known: dict[tuple[str, ...], float] = {}
+        self.known: dict[tuple[str, ...], float] = {}  # by (device, dtype, family)
 
     def of(self, device: str, dtype: str, family: str) -> float:
         key = (device, dtype, family)
-        weight = self._known.get(key)
+        weight = self.known.get(key)
         if weight is None:
-            weight = self._known[key] = self._device(device) * self._dtype(dtype) * self._family(family)
+            weight = self.known[key] = self._device(device) * self._dtype(dtype) * self._family(family)
         return weight
 
     def _device(self, device: str) -> float:
@@ -113,12 +113,17 @@ def posterior_mean(
     n = 0.0
     total = 0.0
     tries = 0
-    weight_of = weights.of
-    for bucket in totals:
-        weight = weight_of(bucket[0], bucket[1], bucket[2])
-        n += weight * bucket[3]
+    known = weights.known
+    for (
+        bucket
+    ) in totals:  # the innermost loop of selection: by position, and without a call for a known bucket
+        weight = known.get(bucket[:3])
+        if weight is None:
+            weight = weights.of(*bucket[:3])
+        count = bucket[3]
+        n += weight * count
         total += weight * bucket[4]
-        tries += bucket[3]
+        tries += count
     return (n0 * prior + total) / (n0 + n), n, tries
 
 

@@ -101,6 +101,8 @@ def test_clone_is_independent(bank, teach, client_as):
 
 def test_bank_can_be_frozen(bank, teach, client_as):
     """Freezing is a curator's switch, and runs obey it at once."""
-    answer = client_as("curator").patch(f"/api/banks/{bank.pk}/", {"frozen": True}, format="json")
+    answer = client_as("curator").patch(
+        f"/api/banks/{bank.pk}/", {"frozen": True, "version": 1}, format="json"
+    )
     assert answer.json()["frozen"] is True
     assert teach().frozen

@@ -80,8 +80,12 @@ def test_stale_save_gets_the_newer_text(bank, client_as, kind):
     assert client.patch(path, {"version": 1, "prior_utility": 0.7}, format="json").status_code == 200
     stale = client.patch(path, {"version": 1, "prior_utility": -0.7}, format="json")
     assert stale.status_code == 409
-    assert set(stale.json()) == {"detail", "current"}
-    assert (stale.json()["current"]["prior_utility"], stale.json()["current"]["version"]) == (0.7, 2)
+    found = stale.json()
+    assert set(found) == {"detail", "current", "changes", "yours"}
+    assert (found["current"]["prior_utility"], found["current"]["version"]) == (0.7, 2)
+    (between,) = found["changes"]
+    assert (between["by"], between["fields"][0]["after"]) == ("a-curator", 0.7)
+    assert found["yours"]["prior_utility"] == -0.7
     assert client.get(path).json()["prior_utility"] == 0.7
 
 

@@ -159,6 +159,72 @@ def test_same_seed_same_decision(graph, seed):
     assert one.random() == check.random()
 
 
+@given(graphs(), st.sampled_from(KEYS), places, contexts)
+def test_more_positive_evidence_never_lowers_a_probability(graph, key, place, context):
+    """A further step at the top of the range makes its direction no less probable; so does one on its edge."""
+    directions, edges, prefix = graph
+    config, rng = PolicyConfig(), random.Random
+
+    def probability(directions, edges):
+        return (
+            select_direction(directions, edges, prefix, FACTS, context, config, rng(0))
+            .score_of(key)
+            .probability
+        )
+
+    before = probability(directions, edges)
+    better = [
+        dataclasses.replace(view, totals=[*view.totals, BucketTotals(*place, 1, 1.0)])
+        if view.key == key
+        else view
+        for view in directions
+    ]
+    assert probability(better, edges) >= before - 1e-12
+    pair = (prefix[0], key)
+    if pair in edges:
+        walked = dataclasses.replace(edges[pair], totals=[*edges[pair].totals, BucketTotals(*place, 1, 1.0)])
+        assert probability(directions, {**edges, pair: walked}) >= before - 1e-12
+
+
+@given(graphs(), contexts)
+def test_evidence_rules_the_choice_once_there_is_much(graph, context):
+    """Without evidence V and U are the priors; with ten thousand steps of one value priors no longer matter."""
+    directions, edges, prefix = graph
+    bare = [dataclasses.replace(view, totals=()) for view in directions]
+    unwalked = {pair: dataclasses.replace(edge, totals=()) for pair, edge in edges.items()}
+    decision = select_direction(bare, unwalked, prefix, FACTS, context, PolicyConfig(), random.Random(0))
+    for view in bare:
+        score = decision.score_of(view.key)
+        assert score.value == pytest.approx(view.prior)
+        for term in score.prefix_terms:
+            edge = unwalked.get((term.source, view.key))
+            assert term.utility == pytest.approx(edge.prior if edge else 0.0)
+    much = [BucketTotals("cuda:H200", "float32", "pointwise", 10_000, 2500.0)]
+    known = [dataclasses.replace(view, totals=much) for view in directions]
+    decision = select_direction(known, {}, prefix, FACTS, context, PolicyConfig(), random.Random(0))
+    assert all(score.value == pytest.approx(0.25, abs=1e-3) for score in decision.scores)
+
+
+@given(graphs(), contexts, st.integers())
+def test_frozen_removes_exactly_the_learning(graph, context, seed):
+    """Ablation: a frozen run decides as any other from the same bank; only what it teaches is dropped."""
+    full = select_direction(*graph, FACTS, context, PolicyConfig(), random.Random(seed))
+    frozen = select_direction(*graph, FACTS, context, PolicyConfig(frozen=True), random.Random(seed))
+    assert (frozen.chosen, frozen.scores) == (full.chosen, full.scores)
+
+
+@given(graphs(), contexts, st.integers())
+def test_no_local_memory_leaves_directions_alone(graph, context, seed):
+    """Ablation: directions and transitions are scored as before; strategies lose value and conditions only."""
+    full = select_direction(*graph, FACTS, context, PolicyConfig(), random.Random(seed), STRATEGIES)
+    config = PolicyConfig(use_local_memory=False)
+    ablated = select_direction(*graph, FACTS, context, config, random.Random(seed), STRATEGIES)
+    assert (ablated.chosen, ablated.scores) == (full.chosen, full.scores)
+    ranked = rank_strategies(STRATEGIES, FACTS, context, config)
+    share = 1 / len(STRATEGIES)
+    assert [item.probability for item in ranked] == pytest.approx([share] * len(STRATEGIES))
+
+
 @given(graphs())
 def test_no_prefix_removes_exactly_the_transition_term(graph):
     """Ablation: scores drop by the prefix term and by nothing else."""

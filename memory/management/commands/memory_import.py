@@ -1,4 +1,4 @@
-"""Read a bank from JSON."""
+"""Read a bank from JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from memory.bankfile import MAX_BYTES
 from memory.importing import BankError, import_bank, parse_bank
+from memory.limits import MAX_BANK_BYTES
 from memory.management.unusable import unusable
 
 
 class Command(BaseCommand):
-    help = "Import a memory bank from a JSON file (schema: memory/schema/bank-1.json)."
+    help = (
+        "Import a memory bank from a JSON file (schema: memory/schema/bank-1.json) or from its Markdown form."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
@@ -23,7 +25,7 @@ class Command(BaseCommand):
         path: Path = options["file"]
         try:
             with path.open("rb") as file:
-                raw = file.read(MAX_BYTES + 1)
+                raw = file.read(MAX_BANK_BYTES + 1)
             bank = import_bank(parse_bank(raw), options["name"])
         except OSError as error:
             unusable(self, f"Cannot read {path}: {error.strerror}.")

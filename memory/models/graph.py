@@ -1,8 +1,4 @@
-"""The Hierarchical Transition Graph M = (V_G, V_GL, E_G) and the evidence behind every number in it.
-
-Statistics are never written by hand: `EvidenceTotals` rows are sums over `Evidence`, kept up to date by
-`memory.statistics` and recomputable from the log at any time.
-"""
+"""The Hierarchical Transition Graph M = (V_G, V_GL, E_G): banks, directions, strategies, transitions."""
 
 from __future__ import annotations
 
@@ -24,6 +20,18 @@ class MemoryBank(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    version = models.PositiveIntegerField(default=1, help_text="Of name, description and frozen.")
+    cloned_from = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="clones"
+    )
+    cloned_at = models.ForeignKey(
+        "memory.Change",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="The newest change of the original that the clone holds.",
+    )
 
     class Meta:
         ordering = ["name"]
@@ -41,6 +49,14 @@ class CuratedPart(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     updated_at = models.DateTimeField(auto_now=True)
+    merged_into = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="merged",
+        help_text="The part that its evidence went to; null unless merged.",
+    )
 
     class Meta:
         abstract = True
@@ -127,96 +143,3 @@ class TransitionEdge(CuratedPart):
 
     def __str__(self) -> str:
         return f"{self.source.key if self.source else START} -> {self.target.key}"
-
-
-class Evidence(models.Model):
-    """What one step showed about one direction, strategy and transition.
-
-    ``utility`` is u = clip(log2(t_before / t_after), -1, 1) for a correct step and the run's failure penalty
-    for a failed one. ``step_id`` refers to optimizer.Step without a foreign key: the memory does not depend
-    on runs, and evidence outlives them. The unique constraint is what makes a resumed step unable to teach
-    twice.
-    """
-
-    bank = models.ForeignKey(MemoryBank, on_delete=models.CASCADE, related_name="evidence")
-    direction = models.ForeignKey(GlobalNode, on_delete=models.CASCADE, related_name="evidence")
-    strategy = models.ForeignKey(LocalNode, on_delete=models.CASCADE, related_name="evidence", null=True)
-    edge = models.ForeignKey(TransitionEdge, on_delete=models.CASCADE, related_name="evidence", null=True)
-    run_id = models.BigIntegerField(null=True, blank=True, db_index=True)
-    step_id = models.BigIntegerField(null=True, blank=True)
-    verdict = models.CharField(max_length=20)
-    compiled = models.BooleanField()
-    correct = models.BooleanField()
-    improved = models.BooleanField()
-    utility = models.FloatField(validators=UTILITY_RANGE)
-    speedup = models.FloatField(null=True, blank=True, help_text="t_before / t_after of this step.")
-    device = models.CharField(max_length=160)
-    dtype = models.CharField(max_length=20)
-    family = models.CharField(max_length=40)
-    proposer = models.CharField(max_length=40)
-    model = models.CharField(max_length=80, blank=True, help_text="The LLM, where one wrote the kernel.")
-    human_touched = models.BooleanField(default=False)
-    note = models.TextField(blank=True)
-    excluded = models.BooleanField(default=False)
-    excluded_reason = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-        verbose_name_plural = "evidence"
-        indexes = [
-            models.Index(fields=["bank", "-id"]),
-            models.Index(fields=["direction", "-id"]),
-            models.Index(fields=["strategy", "-id"]),
-            models.Index(fields=["edge", "-id"]),
-        ]
-        constraints = [models.UniqueConstraint(fields=["step_id"], name="one_evidence_per_step")]
-
-    def __str__(self) -> str:
-        return f"{self.direction} {self.verdict} u={self.utility:+.2f}"
-
-
-class EvidenceTotals(models.Model):
-    """Sums over the evidence of one node or edge within one bucket of (device, dtype, family).
-
-    Exactly one of ``direction``, ``strategy``, ``edge`` is set. Selection reads these few rows instead of
-    the log, and weighs each bucket by how near it is to the run's own device, dtype and family.
-    """
-
-    bank = models.ForeignKey(MemoryBank, on_delete=models.CASCADE, related_name="totals")
-    direction = models.ForeignKey(GlobalNode, on_delete=models.CASCADE, related_name="totals", null=True)
-    strategy = models.ForeignKey(LocalNode, on_delete=models.CASCADE, related_name="totals", null=True)
-    edge = models.ForeignKey(TransitionEdge, on_delete=models.CASCADE, related_name="totals", null=True)
-    device = models.CharField(max_length=160)
-    dtype = models.CharField(max_length=20)
-    family = models.CharField(max_length=40)
-    tries = models.PositiveIntegerField(default=0)
-    compiled = models.PositiveIntegerField(default=0)
-    correct = models.PositiveIntegerField(default=0)
-    improved = models.PositiveIntegerField(default=0)
-    utility_sum = models.FloatField(default=0.0)
-    utility_square_sum = models.FloatField(default=0.0)
-
-    class Meta:
-        verbose_name_plural = "evidence totals"
-        constraints = [
-            *(
-                models.UniqueConstraint(
-                    fields=[subject, "device", "dtype", "family"],
-                    condition=models.Q(**{f"{subject}__isnull": False}),
-                    name=f"one_total_per_{subject}_bucket",
-                )
-                for subject in ("direction", "strategy", "edge")
-            ),
-            models.CheckConstraint(
-                name="totals_of_one_subject",
-                condition=(
-                    models.Q(direction__isnull=False, strategy__isnull=True, edge__isnull=True)
-                    | models.Q(direction__isnull=True, strategy__isnull=False, edge__isnull=True)
-                    | models.Q(direction__isnull=True, strategy__isnull=True, edge__isnull=False)
-                ),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.direction or self.strategy or self.edge} n={self.tries}"
