@@ -57,6 +57,51 @@ class EvaluationKind(models.TextChoices):
     REVERIFY = "reverify", "Re-verification"
 
 
+class AutoAccept(models.TextChoices):
+    """Which of its own proposals to the memory a run may accept without a curator."""
+
+    OFF = "off", "None: all wait for review"
+    EDGES = "edges", "Transitions only"
+    ALL = "all", "All of them"
+
+
+class SteerKind(models.TextChoices):
+    """What a person can ask of a live run's next step."""
+
+    PIN_DIRECTION = "pin_direction", "Pin a direction"
+    BAN_DIRECTION = "ban_direction", "Ban a direction"
+    PIN_STRATEGY = "pin_strategy", "Pin a strategy"
+    BAN_STRATEGY = "ban_strategy", "Ban a strategy"
+    HINT = "hint", "Hint for the proposer"
+    PLAN = "plan", "A plan of one's own"
+
+
+class SteerScope(models.TextChoices):
+    NEXT = "next", "The next step"
+    RUN = "run", "The rest of the run"
+
+
+class SteerStatus(models.TextChoices):
+    WAITING = "waiting", "Waits for the next step"
+    ACTIVE = "active", "Holds for every step"
+    USED = "used", "Used"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+
+class Provenance(models.TextChoices):
+    """Who wrote a candidate."""
+
+    PROPOSER = "", "The run's proposer"
+    HUMAN = "human", "A person"
+
+
+class ReverificationStatus(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    RUNNING = "running", "Being judged"
+    DONE = "done", "Judged again"
+    FAILED = "failed", "Could not be judged"
+
+
 # Outcome of a step or candidate as shown: (label, colour class, icon). "faster", "correct" and "slower" all come from
 # the verdict "correct"; which one depends on the speed-up's interval.
 OUTCOMES: dict[str, tuple[str, str, str]] = {

@@ -9,18 +9,21 @@ from django.db.models import Prefetch
 from django.utils import timezone
 from rest_framework import serializers
 
-from gpu_eval.results import LibraryPolicy, Precision
-from optimizer.choices import OUTCOMES
+from gpu_eval.results import CHECKER_VERSION, LibraryPolicy, Precision
+from optimizer.choices import OUTCOMES, AutoAccept
 from optimizer.models import (
     Candidate,
     CandidateEvaluation,
     HealthReport,
     Operator,
+    Reverification,
     Run,
     RunEvent,
     Step,
     WorkerHeartbeat,
 )
+from optimizer.reading import reading
+from optimizer.services.findings import compare
 from optimizer.services.workers import is_alive
 
 # Figures without the evidence, which runs to tens of kilobytes.
@@ -173,6 +176,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     status_label = serializers.CharField(source="get_status_display", read_only=True)
     steps_done = serializers.SerializerMethodField()
     best_outcome = serializers.SerializerMethodField()
+    best_refuted_by = serializers.SerializerMethodField()
     is_terminal = serializers.BooleanField(read_only=True)
     library_policy = serializers.CharField(source="operator.library_policy", read_only=True)
     precision = serializers.CharField(source="operator.precision", read_only=True)
@@ -192,6 +196,8 @@ class RunSerializer(serializers.ModelSerializer[Run]):
             "repair_tries",
             "seed",
             "policy",
+            "auto_accept",
+            "auto_accept_evidence",
             "budget_dollars",
             "status",
             "status_label",
@@ -207,6 +213,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
             "best_speedup_low",
             "best_speedup_high",
             "best_outcome",
+            "best_refuted_by",
             "baseline_us",
             "cost_dollars",
             "event_seq",
@@ -223,6 +230,12 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     def get_best_outcome(self, run: Run) -> str:
         return "faster" if run.best_candidate_id else ""
 
+    def get_best_refuted_by(self, run: Run) -> int | None:
+        """The checker version that no longer finds the best kernel correct."""
+        if hasattr(run, "best_refuted_by"):
+            return run.best_refuted_by
+        return run.best_candidate.refuted_by if run.best_candidate else None
+
 
 class RunLaunchSerializer(serializers.Serializer[Any]):
     operator = serializers.IntegerField()
@@ -234,6 +247,12 @@ class RunLaunchSerializer(serializers.Serializer[Any]):
     repair_tries = serializers.IntegerField(default=2, min_value=0, max_value=10)
     seed = serializers.IntegerField(default=0, min_value=-(2**63), max_value=2**63 - 1)
     policy = serializers.DictField(default=dict)
+    auto_accept = serializers.ChoiceField(
+        AutoAccept.values,
+        default=AutoAccept.OFF.value,
+        help_text="Which of its own proposals to the memory the run accepts; other than off: curators only.",
+    )
+    auto_accept_evidence = serializers.IntegerField(default=3, min_value=1, max_value=1000)
     budget_dollars = serializers.DecimalField(
         max_digits=9, decimal_places=4, required=False, allow_null=True, min_value=0
     )
@@ -255,6 +274,7 @@ class EvaluationRowSerializer(serializers.ModelSerializer[CandidateEvaluation]):
             "outcome_label",
             "message",
             "device_key",
+            "checker",
             "speedup",
             "speedup_low",
             "speedup_high",
@@ -268,10 +288,21 @@ class EvaluationRowSerializer(serializers.ModelSerializer[CandidateEvaluation]):
 
 
 class EvaluationSerializer(EvaluationRowSerializer):
-    """A verdict with everything that was measured (``result``: gpu_eval.results.Evaluation as JSON)."""
+    """A verdict with everything that was measured (``result``: gpu_eval.results.Evaluation as JSON), and what
+    that means in words (``reading``: optimizer.reading)."""
+
+    reading = serializers.SerializerMethodField()
+    outdated = serializers.SerializerMethodField()
 
     class Meta(EvaluationRowSerializer.Meta):
-        fields = [*EvaluationRowSerializer.Meta.fields, "result"]
+        fields = [*EvaluationRowSerializer.Meta.fields, "outdated", "result", "reading"]
+
+    def get_reading(self, evaluation: CandidateEvaluation) -> dict[str, Any]:
+        return reading(evaluation.result)
+
+    def get_outdated(self, evaluation: CandidateEvaluation) -> bool:
+        """Whether an older checker judged than the one that judges now."""
+        return evaluation.checker < CHECKER_VERSION
 
 
 class CandidateRowSerializer(serializers.ModelSerializer[Candidate]):
@@ -287,6 +318,8 @@ class CandidateRowSerializer(serializers.ModelSerializer[Candidate]):
             "plan_hash",
             "language",
             "note",
+            "provenance",
+            "refuted_by",
             "created_at",
             "evaluations",
         ]
@@ -329,6 +362,7 @@ class StepSerializer(serializers.ModelSerializer[Step]):
     speedup_high = serializers.SerializerMethodField()
     time_us = serializers.SerializerMethodField()
     is_best = serializers.SerializerMethodField()
+    refuted_by = serializers.SerializerMethodField()
     reason = serializers.SerializerMethodField()
 
     class Meta:
@@ -352,6 +386,7 @@ class StepSerializer(serializers.ModelSerializer[Step]):
             "message",
             "improved",
             "is_best",
+            "refuted_by",
             "utility",
             "speedup",
             "speedup_low",
@@ -389,6 +424,10 @@ class StepSerializer(serializers.ModelSerializer[Step]):
     def get_is_best(self, step: Step) -> bool:
         return step.result_id is not None and step.result_id == step.run.best_candidate_id
 
+    def get_refuted_by(self, step: Step) -> int | None:
+        """The checker version that no longer finds the step's kernel correct."""
+        return step.result.refuted_by if step.result else None
+
     def get_reason(self, step: Step) -> str:
         return step.strategy_choice.get("reason", "")
 
@@ -405,6 +444,75 @@ class StepDetailSerializer(StepSerializer):
             "memory_change",
             "candidates",
         ]
+
+
+class ReverificationSerializer(serializers.ModelSerializer[Reverification]):
+    """A verdict beside the one that the present checker reached on the same plan.
+
+    Rows need ``evaluation__candidate__step__run__operator`` and ``result`` selected.
+    """
+
+    status_label = serializers.CharField(source="get_status_display", read_only=True)
+    candidate = serializers.IntegerField(source="evaluation.candidate_id", read_only=True)
+    step = serializers.IntegerField(source="evaluation.candidate.step_id", read_only=True)
+    step_index = serializers.IntegerField(source="evaluation.candidate.step.index", read_only=True)
+    run = serializers.IntegerField(source="evaluation.candidate.step.run_id", read_only=True)
+    operator = NamedSerializer(source="evaluation.candidate.step.run.operator", read_only=True)
+    requested_by = UsernameField()
+    before = EvaluationRowSerializer(source="evaluation", read_only=True)
+    after = EvaluationRowSerializer(source="result", read_only=True, allow_null=True)
+    finding = serializers.SerializerMethodField()
+    sentence = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Reverification
+        fields = [
+            "id",
+            "status",
+            "status_label",
+            "error",
+            "run",
+            "step",
+            "step_index",
+            "operator",
+            "candidate",
+            "finding",
+            "sentence",
+            "before",
+            "after",
+            "requested_by",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+
+    def get_finding(self, row: Reverification) -> str:
+        """confirmed, refuted, overturned or changed; "" while there is no second verdict."""
+        return compare(row.evaluation, row.result).key if row.result else ""
+
+    def get_sentence(self, row: Reverification) -> str:
+        return compare(row.evaluation, row.result).sentence if row.result else row.error
+
+
+class ReverifySerializer(serializers.Serializer[Any]):
+    """What to judge again: the correct results of one ``run``, or the best ones that an older checker judged."""
+
+    run = serializers.IntegerField(required=False, min_value=1)
+    winners = serializers.BooleanField(default=False)
+
+
+class VerificationSummarySerializer(serializers.Serializer[Any]):
+    """Counts: best results judged by an older checker, re-verifications in hand, best results refuted."""
+
+    checker = serializers.IntegerField()
+    outdated = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    running = serializers.IntegerField()
+    refuted = serializers.IntegerField()
+
+
+class AskedSerializer(serializers.Serializer[Any]):
+    asked = serializers.IntegerField()
 
 
 class EventSerializer(serializers.ModelSerializer[RunEvent]):
@@ -427,7 +535,7 @@ class WorkerSerializer(serializers.ModelSerializer[WorkerHeartbeat]):
 
     class Meta:
         model = WorkerHeartbeat
-        fields = ["name", "queue", "device", "activity", "started_at", "seen_at", "alive"]
+        fields = ["name", "queue", "device", "sentinels", "activity", "started_at", "seen_at", "alive"]
 
     def get_alive(self, worker: WorkerHeartbeat) -> bool:
         return is_alive(worker, timezone.now())
@@ -441,6 +549,9 @@ class DeviceSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     workers = serializers.ListField(child=serializers.CharField())
     facts = serializers.DictField()
+    sentinels = serializers.DictField(
+        help_text="Of the sentinel plans there: state (checking, passed, failed, skipped), sentence, results."
+    )
 
 
 def outcome_parts(outcome: str) -> tuple[str, str, str]:

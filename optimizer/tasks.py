@@ -4,20 +4,16 @@ nothing."""
 from __future__ import annotations
 
 import atexit
-import logging
-import uuid
 
 from django.db import transaction
 
-from gpu_eval.errors import UnusableInput
-from optimizer.choices import OperatorStatus
 from optimizer.loop import engine, processes, transitions
-from optimizer.loop.evaluation import LiveEvaluator, NoDevice
-from optimizer.models import Operator, RunEvent
-from optimizer.services import operators, workers
-from optimizer.services.queue import enqueue_samples, enqueue_step
+from optimizer.loop.evaluation import LiveEvaluator
+from optimizer.models import RunEvent
+from optimizer.services import background as work
+from optimizer.services import workers
+from optimizer.services.queue import enqueue_background, enqueue_step
 
-log = logging.getLogger(__name__)
 _evaluator: LiveEvaluator | None = None
 
 
@@ -31,34 +27,11 @@ def run_step(run_id: int) -> None:
             enqueue_step(run_id)
 
 
-def inspect_operator(operator_id: int, device: str = "auto") -> None:
-    """Run the operator in the sandbox and store its health report, or why there is none."""
-    operator = Operator.objects.filter(pk=operator_id).first()
-    if operator is None:
-        return
-    workers.set_activity(f"inspecting {operator.name}"[:120])
-    try:
-        operators.apply_inspection(operator, evaluator().inspect(operators.subject_of(operator, device)))
-    except UnusableInput as error:
-        operators.mark_invalid(operator, str(error))
-    except NoDevice as error:
-        operators.mark_not_inspected(operator, str(error))
-    except Exception:
-        error_id = uuid.uuid4().hex[:12]
-        log.exception("Inspecting operator %s broke, error %s", operator_id, error_id)
-        operators.mark_not_inspected(operator, f"Inspection broke on our side; the log has it as {error_id}.")
-    finally:
-        workers.set_activity("")
-
-
-def inspect_samples() -> None:
-    """Inspect one waiting sample, then queue this again: what people ask for meanwhile comes in between."""
-    waiting = Operator.objects.filter(is_sample=True, status=OperatorStatus.PENDING, status_reason="")
-    operator = waiting.order_by("name").first()
-    if operator is None:
-        return
-    inspect_operator(operator.pk)
-    enqueue_samples()
+def background() -> None:
+    """One piece of work beside the runs, then this again: steps that wait by then come in between."""
+    work.work_one(evaluator())
+    if work.waits():
+        enqueue_background()
 
 
 def evaluator() -> LiveEvaluator:

@@ -30,7 +30,9 @@ def modules_after(code: str) -> set[str]:
         "gpu_eval.plans",
         "gpu_eval.results",
         "memory.policy",
+        "memory.simulation.replay",
         "optimizer.recipes",
+        "optimizer.recording.__main__",
     ],
 )
 def test_core_imports_without_django(module: str) -> None:

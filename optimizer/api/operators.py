@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status, viewsets
 from rest_framework.decorators import action
@@ -33,7 +33,8 @@ from optimizer.services import operators, runs
 def with_best(queryset: QuerySet[Operator]) -> QuerySet[Operator]:
     """Operators with how often they ran and their best verified speed-up, in one query."""
     return queryset.select_related("owner", "override_by").annotate(
-        runs_count=Count("runs", distinct=True), best_speedup=Max("runs__best_speedup")
+        runs_count=Count("runs", distinct=True),
+        best_speedup=Max("runs__best_speedup", filter=Q(runs__best_candidate__refuted_by__isnull=True)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -29,18 +29,20 @@ from optimizer.serializers import (
     EvaluationSerializer,
     EventPageSerializer,
     EventSerializer,
+    ReverificationSerializer,
     RunLaunchSerializer,
     RunSerializer,
     StepDetailSerializer,
     StepSerializer,
 )
-from optimizer.services import diffs, runs
+from optimizer.services import diffs, runs, verification
 
 
 def with_progress(queryset: QuerySet[Run]) -> QuerySet[Run]:
     """Runs with the names they refer to and their finished steps counted, in one query."""
     return queryset.select_related("operator", "bank", "created_by").annotate(
-        steps_done=Count("steps", filter=Q(steps__stage="done"))
+        steps_done=Count("steps", filter=Q(steps__stage="done")),
+        best_refuted_by=F("best_candidate__refuted_by"),
     )
 
 
@@ -203,6 +205,13 @@ class EvaluationViewSet(RetrieveModelMixin, viewsets.GenericViewSet[CandidateEva
     queryset = CandidateEvaluation.objects.all()
     serializer_class = EvaluationSerializer
     lookup_value_regex = r"\d+"
+
+    @extend_schema(request=None, responses={202: ReverificationSerializer})
+    @action(detail=True, methods=["post"])
+    def reverify(self, request: Request, pk: str) -> Response:
+        """Judge the same plan again with the present checker; the verdict here stays as it is."""
+        asked = verification.ask(self.get_object(), request.user)
+        return Response(ReverificationSerializer(asked).data, status=status.HTTP_202_ACCEPTED)
 
 
 def launch_arguments(data: dict[str, Any]) -> dict[str, Any]:

@@ -44,10 +44,16 @@ def export_run(run: Run) -> bytes:
 
 
 def exported_candidate(run: Run) -> Candidate:
-    """The run's best kernel; where none beat PyTorch, the fastest correct one."""
-    candidate = run.best_candidate or best_correct(run.pk)
+    """The run's best kernel; where none beat PyTorch or a newer checker refuted it, the fastest correct one."""
+    best = run.best_candidate
+    refuted_by = best.refuted_by if best else None
+    candidate = best_correct(run.pk) if best is None or refuted_by else best
     if candidate is not None:
         return candidate
+    if refuted_by:
+        raise Refused(
+            f"Checker {refuted_by} no longer finds this run's best kernel correct; it has no other."
+        )
     if run.is_terminal:
         raise Refused("No kernel of this run was verified as correct, so there is nothing to export.")
     raise Refused("This run has no verified kernel yet; export it once a step has reached one.")

@@ -153,6 +153,9 @@ class StepContext:
             parent=view(self.step.parent) if self.step.parent else None,
             tried=[view(candidate) for candidate in tried.prefetch_related(LIGHT_EVALUATIONS)],
             history=self.step.state["recent"],
+            best=self.step.state.get("best", {}),
+            last=self.step.state.get("last"),
+            hints=(self.step.state.get("steering") or {}).get("hints", []),
         )
 
 

@@ -18,7 +18,7 @@ from optimizer.choices import EvaluationKind
 from optimizer.loop import processes
 
 T = TypeVar("T")
-EVALUATION_MODULES = ("gpu_eval.judge", "gpu_eval.runner")
+EVALUATION_MODULES = ("gpu_eval.judge", "gpu_eval.runner", "gpu_eval.compiling", "gpu_eval.foreign")
 
 OnPhase = Callable[[str], None]  # called with "compile", "check", "time" as each begins
 
@@ -90,6 +90,7 @@ class LiveEvaluator(Evaluator):
         self._subject: Subject | None = None
         self._busy = threading.Event()
         self._cancelled = threading.Event()
+        self._cleared: set[str] = set()
 
     def evaluate(
         self, subject: Subject, plan: str, plan_hash: str, kind: str, on_phase: OnPhase
@@ -138,6 +139,7 @@ class LiveEvaluator(Evaluator):
         if subject.device not in kinds:
             there = ", ".join(kinds) or "none"
             raise NoDevice(f"This worker has no usable {subject.device} device (usable: {there}).")
+        self._await_clearance(subject.device)
         if self._session is None or self._subject != subject:
             self.close()
             session = EvaluationSession(
@@ -146,6 +148,16 @@ class LiveEvaluator(Evaluator):
             self._session, self._subject = session, subject
             session.__enter__()
         return self._session
+
+    def _await_clearance(self, kind: str) -> None:
+        """Once a kind of device: wait for the sentinels of this worker. Raises NoDevice where one failed."""
+        from optimizer.loop.clearance import await_clearance
+
+        if kind not in self._cleared:
+            await_clearance(kind, self._cancelled.is_set)
+            if self._cancelled.is_set():
+                raise EvaluationCancelled
+            self._cleared.add(kind)
 
 
 def kill_evaluation_processes() -> None:

@@ -10,12 +10,13 @@ from typing import Any, TypeGuard
 
 from memory.models import LocalNode
 from memory.services import StrategyOption, choose_direction
-from optimizer.choices import EvaluationKind, Stage, outcome_of
-from optimizer.loop import summary, teaching
+from optimizer.choices import EvaluationKind, Provenance, Stage
+from optimizer.loop import steering, summary, teaching
 from optimizer.loop.context import StepContext
 from optimizer.models import Candidate, CandidateEvaluation, Step
 from optimizer.proposers import Failure, NoProposal, Proposal
 from optimizer.serializers import LIGHT_EVALUATIONS, deciding_evaluation
+from optimizer.services.evaluations import store
 
 LARGE_FIELDS = ("state", "decision", "strategy_choice", "memory_change", "stage_seconds")
 REPAIRABLE = frozenset(
@@ -37,8 +38,8 @@ def summarise(ctx: StepContext) -> None:
     earlier = finished_steps(ctx)
     parent = best_correct(ctx.run.pk)
     state = summary.summarise(ctx.run, ctx.step, ctx.report, earlier, parent)
-    with ctx.saving(Stage.DIRECTION, state=state, parent=parent):
-        pass
+    with ctx.saving(Stage.DIRECTION, state=state, parent=parent) as save:
+        steering.take_up(ctx, save)
 
 
 def direction(ctx: StepContext) -> None:
@@ -46,8 +47,12 @@ def direction(ctx: StepContext) -> None:
     out."""
     state = ctx.search_state()
     known: dict[str, bool] = {}
+    banned = steering.banned_directions(ctx)
+    banned_strategies = steering.banned_strategy_ids(ctx)
 
     def usable(node: LocalNode) -> bool:
+        if node.pk in banned_strategies:
+            return False
         recipe = repr(node.recipe)
         if recipe not in known:
             known[recipe] = ctx.proposer.can_use(state, node.recipe)
@@ -61,15 +66,24 @@ def direction(ctx: StepContext) -> None:
         ctx.config,
         ctx.rng("direction"),
         usable=usable,
+        banned=banned,
     )
+    decision, pin = steering.pinned(ctx, decision)
+    stored = {**decision.to_json(), **pin}
+    if decision.chosen in banned:  # nothing else was available either
+        end_without_kernel(ctx, "No direction that is not banned has a usable strategy now.", decision=stored)
+        return
     node = ctx.run.bank.directions.get(key=decision.chosen)
-    with ctx.saving(Stage.STRATEGY, direction=node, decision=decision.to_json()) as save:
+    with ctx.saving(Stage.STRATEGY, direction=node, decision=stored) as save:
+        if unmet := pin.get("pin_unmet"):
+            steering.note_unmet(save, ctx, unmet["steer"], unmet["reason"])
         save.event(
             "step.direction",
             step=ctx.step.pk,
             index=ctx.step.index,
             direction={"id": node.pk, "key": node.key, "title": node.title},
             probability=decision.probability,
+            pinned="pinned" in pin,
         )
 
 
@@ -78,8 +92,7 @@ def strategy(ctx: StepContext) -> None:
     if ctx.step.direction is None:
         end_without_kernel(ctx, "Somebody deleted the chosen direction meanwhile.")
         return
-    options = ctx.options()
-    choice = ctx.proposer.choose_strategy(ctx.search_state(), options, ctx.rng("strategy"))
+    choice, unmet = steering.chosen_strategy(ctx)
     saved = {
         "reason": choice.reason,
         "scores": choice.scores,
@@ -90,6 +103,8 @@ def strategy(ctx: StepContext) -> None:
         return
     option = choice.option
     with ctx.saving(Stage.WRITE, strategy_choice=saved, strategy_id=option.id) as save:
+        if unmet:
+            steering.note_unmet(save, ctx, steering.of(ctx)["pin"]["steer"], unmet)
         save.event(
             "step.strategy",
             step=ctx.step.pk,
@@ -102,6 +117,9 @@ def write(ctx: StepContext) -> None:
     """Write the step's plan, or repair the one that failed; a proposer with nothing to offer ends the
     step."""
     attempts = list(ctx.step.candidates.prefetch_related("evaluations").order_by("attempt"))
+    if (own := steering.own_plan(ctx)) is not None:
+        save_candidate(ctx, own, attempts, Provenance.HUMAN)
+        return
     option = next((option for option in ctx.options() if option.id == ctx.step.strategy_id), None)
     if option is None:
         end_without_kernel(ctx, "Somebody retired the chosen strategy meanwhile.")
@@ -110,6 +128,15 @@ def write(ctx: StepContext) -> None:
     if isinstance(proposal, NoProposal):
         end_without_kernel(ctx, proposal.reason)
         return
+    save_candidate(ctx, proposal, attempts)
+
+
+def save_candidate(
+    ctx: StepContext,
+    proposal: Proposal,
+    attempts: list[Candidate],
+    provenance: Provenance = Provenance.PROPOSER,
+) -> None:
     with ctx.saving(Stage.EVALUATE) as save:
         candidate = Candidate.objects.create(
             step=ctx.step,
@@ -120,6 +147,8 @@ def write(ctx: StepContext) -> None:
             language=proposal.language,
             schedule=proposal.schedule,
             note=proposal.note,
+            lesson=proposal.lesson,
+            provenance=provenance,
         )
         ctx.known_state = None
         save.event(
@@ -162,7 +191,7 @@ def evaluate(ctx: StepContext) -> None:
     evaluation = measured(ctx, candidate, EvaluationKind.FIRST)
     if teaching.looks_improved(evaluation, teaching.speedup_before(ctx.step)):
         evaluation = measured(ctx, candidate, EvaluationKind.CONFIRM)
-    if evaluation.verdict in REPAIRABLE and candidate.attempt < ctx.run.repair_tries:
+    if is_repairable(candidate, evaluation) and candidate.attempt < ctx.run.repair_tries:
         with ctx.saving(Stage.WRITE) as save:
             save.event(
                 "step.repair",
@@ -176,6 +205,11 @@ def evaluate(ctx: StepContext) -> None:
         pass
 
 
+def is_repairable(candidate: Candidate, evaluation: CandidateEvaluation) -> bool:
+    """Whether the proposer may try again: never in place of the plan that a person wrote."""
+    return evaluation.verdict in REPAIRABLE and candidate.provenance != Provenance.HUMAN
+
+
 def measured(ctx: StepContext, candidate: Candidate, kind: EvaluationKind) -> CandidateEvaluation:
     """The stored evaluation of this kind, made now where there is none."""
     stored = candidate.evaluations.filter(kind=kind).first()
@@ -186,22 +220,8 @@ def measured(ctx: StepContext, candidate: Candidate, kind: EvaluationKind) -> Ca
         ctx.emit("evaluation.phase", step=ctx.step.pk, candidate=candidate.pk, phase=phase, kind=kind.value)
 
     result = ctx.evaluator.evaluate(ctx.subject, candidate.plan, candidate.plan_hash, kind.value, on_phase)
-    outcome = outcome_of(result.verdict.value, result.speedup_low, result.speedup_high)
     with ctx.saving() as save:
-        evaluation = CandidateEvaluation.objects.create(
-            candidate=candidate,
-            kind=kind,
-            verdict=result.verdict.value,
-            outcome=outcome,
-            message=result.message,
-            result=result.to_json(),
-            device_key=result.device.key if result.device else ctx.report.device_key,
-            speedup=result.speedup,
-            speedup_low=result.speedup_low,
-            speedup_high=result.speedup_high,
-            time_us=result.candidate.median_us if result.candidate else None,
-            baseline_us=result.baseline.median_us if result.baseline else None,
-        )
+        evaluation = store(candidate, kind, result, ctx.report.device_key)
         seconds = with_phases(ctx.step.stage_seconds, result.phase_seconds)
         Step.objects.filter(pk=ctx.step.pk).update(stage_seconds=seconds)
         save.event("evaluation.done", **evaluation_payload(ctx.step, evaluation))
@@ -236,10 +256,14 @@ def finished_steps(ctx: StepContext) -> list[Step]:
 
 
 def best_correct(run_id: int) -> Candidate | None:
-    """The plan to build on: the last confirmed improvement; before there is one, the fastest correct plan."""
-    improved = Step.objects.filter(run_id=run_id, improved=True).order_by("-index").first()
+    """The plan to build on: the last confirmed improvement; before there is one, the fastest correct plan.
+
+    One that a newer checker refuted is neither.
+    """
+    kept = Step.objects.filter(run_id=run_id, improved=True, result__refuted_by__isnull=True)
+    improved = kept.order_by("-index").first()
     candidates = (
-        Candidate.objects.filter(step__run_id=run_id, evaluations__verdict="correct")
+        Candidate.objects.filter(step__run_id=run_id, evaluations__verdict="correct", refuted_by__isnull=True)
         .select_related("step")
         .prefetch_related(LIGHT_EVALUATIONS)
         .order_by("step__index", "attempt")

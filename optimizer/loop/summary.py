@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from memory.policy import START
+from optimizer import facts as facts_of
+from optimizer import reading
+from optimizer.choices import EvaluationKind, Provenance
 from optimizer.models import Candidate, CandidateEvaluation, HealthReport, Run, Step
 from optimizer.recipes import Schedule, naive_schedule, schedule_facts
 from optimizer.serializers import deciding_evaluation
-
-SMALL_LAUNCH_DISTANCE = 8.0  # eager time under this many empty launches: the launch dominates
-DIRECT_FACTS = ("registers", "spill_bytes", "shared_bytes", "occupancy")
 
 
 def summarise(
@@ -25,6 +25,7 @@ def summarise(
         "facts": facts(run, step, report, earlier, parent),
         "operator": operator_facts(run, report),
         "best": best_facts(parent, evaluation),
+        "last": last_verdict(earlier),
         "recent": [row(previous) for previous in earlier],
         "prefix": prefix(earlier),
     }
@@ -60,7 +61,7 @@ def schedule_of(run: Run, report: HealthReport, parent: Candidate | None) -> Sch
     each operation, as the naive schedule does."""
     if parent is None:
         return naive_schedule(report.device_kind)
-    if not (parent.schedule or run.proposer == "recipes"):
+    if parent.provenance == Provenance.HUMAN or not (parent.schedule or run.proposer == "recipes"):
         return None
     return Schedule.from_json(parent.schedule)
 
@@ -68,34 +69,13 @@ def schedule_of(run: Run, report: HealthReport, parent: Candidate | None) -> Sch
 def measured_facts(parent: Candidate | None) -> dict[str, Any]:
     """What the evaluation of the current best plan showed of the device's use."""
     evaluation = deciding_evaluation(parent)
-    if evaluation is None:
-        return {}
-    result = evaluation.result
-    device = result.get("device") or {}
-    kernels = result.get("kernels") or []
-    found: dict[str, Any] = {
-        "bottleneck": result.get("bottleneck") or "unknown",
-        "bandwidth_fraction": share(result.get("achieved_gbs"), device.get("peak_bandwidth_gbs")),
-        "flop_fraction": share(result.get("achieved_gflops"), device.get("peak_fp32_gflops")),
-        "launches": sum(kernel["launches"] for kernel in kernels) + len(result.get("library_calls") or []),
-        "kernels": len(kernels),
-        "uses_library": bool(result.get("library_calls")),
-    }
-    for name in DIRECT_FACTS:
-        values = [kernel[name] for kernel in kernels if kernel.get(name) is not None]
-        if values:
-            found[name] = min(values) if name == "occupancy" else max(values)
-    return found
+    return facts_of.measured_facts(evaluation.result) if evaluation else {}
 
 
 def is_small(report: HealthReport) -> bool | None:
     """Whether the operator takes little longer than launching nothing; None where that was not measured."""
     distance = report.report.get("launch_distance")
-    return None if distance is None else distance < SMALL_LAUNCH_DISTANCE
-
-
-def share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+    return None if distance is None else distance < facts_of.SMALL_LAUNCH_DISTANCE
 
 
 def dtype_of(report: HealthReport) -> str:
@@ -145,13 +125,31 @@ def best_facts(parent: Candidate | None, evaluation: CandidateEvaluation | None)
     """The plan that this step edits; PyTorch itself while there is none."""
     if parent is None or evaluation is None:
         return {"candidate": None, "speedup": 1.0, "source": "PyTorch eager"}
+    floor = reading.floor(evaluation.result)
     return {
         "candidate": parent.pk,
         "step": parent.step.index,
         "speedup": evaluation.speedup,
         "time_us": evaluation.time_us,
         "source": parent.note,
+        "bottleneck": reading.bottleneck_sentence(evaluation.result),
+        "floor": floor["sentence"] if floor else "",
+        "peaks": reading.peaks(evaluation.result),
+        "kernels": [reading.kernel_sentence(kernel) for kernel in evaluation.result.get("kernels") or []],
     }
+
+
+def last_verdict(earlier: Sequence[Step]) -> dict[str, Any] | None:
+    """How the step before ended, with the check that its plan failed; None before the second step."""
+    if not earlier:
+        return None
+    step = earlier[-1]
+    judged = CandidateEvaluation.objects.filter(candidate=step.result_id).exclude(
+        kind=EvaluationKind.REVERIFY
+    )
+    checks = judged.order_by("-pk").values_list("result__checks", flat=True).first()
+    failing = reading.failing_check({"checks": checks}) if step.result_id else None
+    return {"step": step.index, "outcome": step.outcome, "message": step.message, "check": failing}
 
 
 def row(step: Step) -> dict[str, Any]:

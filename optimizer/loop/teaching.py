@@ -9,8 +9,8 @@ from django.utils import timezone
 from memory.models import GlobalNode
 from memory.policy import utility
 from memory.services import MemoryChange, record_evidence
-from optimizer.choices import Stage
-from optimizer.loop import events
+from optimizer.choices import Provenance, Stage
+from optimizer.loop import events, lessons
 from optimizer.loop.context import StepContext
 from optimizer.loop.summary import dtype_of
 from optimizer.models import Candidate, CandidateEvaluation, Run, Step
@@ -57,9 +57,10 @@ def update(ctx: StepContext) -> None:
     }
     with ctx.saving(Stage.DONE, **fields) as save:
         if ctx.step.direction is not None:  # None: somebody deleted it meanwhile
-            change = teach(ctx, ctx.step.direction, evaluation, before, improved, gained)
+            change = teach(ctx, ctx.step.direction, candidate, evaluation, before, improved, gained)
             save.fields["memory_change"] = change.to_json()
             save.event("memory.updated", step=ctx.step.pk, change=change.to_json())
+            lessons.draw(ctx, save, candidate, change, improved=improved)
         note_baseline(ctx.run.pk, evaluation)
         if improved and evaluation.outcome == "faster":
             save.events.append(crown(ctx, candidate, evaluation))
@@ -83,13 +84,15 @@ def step_utility(ctx: StepContext, evaluation: CandidateEvaluation, before: floa
 def teach(
     ctx: StepContext,
     direction: GlobalNode,
+    candidate: Candidate,
     evaluation: CandidateEvaluation,
     before: float,
     improved: bool,
     gained: float,
 ) -> MemoryChange:
     step = ctx.step
-    previous = ctx.run.steps.filter(index=step.index - 1).select_related("direction").first()
+    earlier = ctx.run.steps.filter(index__lt=step.index, direction__isnull=False)
+    previous = earlier.select_related("direction").order_by("-index").first()
     correct = evaluation.verdict == "correct"
     return record_evidence(
         ctx.run.bank,
@@ -107,8 +110,10 @@ def teach(
         device=ctx.report.device_key,
         dtype=dtype_of(ctx.report),
         family=ctx.run.operator.family,
-        proposer=ctx.run.proposer,
-        human_touched=ctx.run.human_touched,
+        operator_id=ctx.run.operator_id,
+        setting=lessons.setting_of(ctx, candidate),
+        proposer="human" if candidate.provenance == Provenance.HUMAN else ctx.run.proposer,
+        human_touched=bool(step.state.get("steering")),
         config=ctx.config,
     )
 

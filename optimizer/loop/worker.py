@@ -23,8 +23,9 @@ from django.utils import timezone
 from django_q.conf import Conf
 from django_q.models import OrmQ
 
-from optimizer.loop import processes, reaper
+from optimizer.loop import clearance, processes, reaper
 from optimizer.models import WorkerHeartbeat
+from optimizer.services import background, workers
 from optimizer.services.workers import ALIVE_FOR, NAME_VARIABLE
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Worker:
         self.queue = Conf.CLUSTER_NAME
         self.started_at = timezone.now()
         self.device: dict[str, Any] = {}
+        self.sentinels: dict[str, clearance.Clearance] = {}
         self.stopping = False
         self.recovered = False
 
@@ -47,7 +49,7 @@ class Worker:
         processes.adopt_orphans()
         os.environ[NAME_VARIABLE] = self.name
         cluster = self.start_cluster()
-        threading.Thread(target=self.find_device, daemon=True).start()
+        threading.Thread(target=self.find_devices, daemon=True).start()
         try:
             while not self.stopping and cluster.sentinel.is_alive():
                 self.beat()
@@ -81,20 +83,20 @@ class Worker:
     def beat(self) -> None:
         """Say that this worker lives, and queue what others left behind."""
         close_old_connections()
+        fields = {
+            "queue": self.queue,
+            "device": self.device,
+            "sentinels": self.sentinels,
+            "seen_at": timezone.now(),
+        }
         try:
             WorkerHeartbeat.objects.update_or_create(
-                name=self.name,
-                defaults={"queue": self.queue, "device": self.device, "seen_at": timezone.now()},
-                create_defaults={
-                    "queue": self.queue,
-                    "device": self.device,
-                    "seen_at": timezone.now(),
-                    "started_at": self.started_at,
-                },
+                name=self.name, defaults=fields, create_defaults={**fields, "started_at": self.started_at}
             )
             WorkerHeartbeat.objects.filter(seen_at__lt=timezone.now() - FORGOTTEN_AFTER).delete()
             self.recover_tasks()
             reaper.reap()
+            background.revive()
         except DatabaseError:
             log.exception("The worker could not write its heartbeat; it tries again")
 
@@ -111,12 +113,31 @@ class Worker:
         taken.update(lock=timezone.now())
         self.recovered = True
 
-    def find_device(self) -> None:
+    def find_devices(self) -> None:
+        """Learn which devices there are, then try the sentinel plans on each, the default device first."""
         from gpu_eval.devices import probe_devices
 
         devices = probe_devices()
         if devices:
             self.device = dataclasses.asdict(devices[0])
+        kinds = list(dict.fromkeys(facts.kind for facts in devices))
+        self.sentinels = {kind: clearance.under_way() for kind in kinds}
+        while kinds and not self.stopping:
+            for kind in kinds:
+                self.clear(kind)
+            workers.set_activity("")
+            connections.close_all()
+            kinds = [kind for kind in kinds if self.sentinels[kind]["state"] == clearance.FAILED]
+            if kinds:
+                time.sleep(clearance.AGAIN_EVERY)
+
+    def clear(self, kind: str) -> None:
+        """Try the sentinel plans on one device and keep what became of them for the next beat."""
+        workers.set_activity(f"trying known plans on {kind}")
+        found = clearance.examine(kind)
+        if found["state"] == clearance.FAILED:
+            log.error("This worker does not judge on %s: %s", kind, found["sentence"])
+        self.sentinels = {**self.sentinels, kind: found}
 
     def end(self) -> None:
         if not processes.end_descendants():

@@ -29,6 +29,15 @@ class Operator(models.Model):
     precision = models.CharField(max_length=8, choices=PRECISIONS, default=Precision.FP32)
     library_policy = models.CharField(max_length=8, choices=LIBRARY_POLICIES, default=LibraryPolicy.ALLOW)
     is_sample = models.BooleanField(default=False)
+    inspect_on = models.CharField(
+        max_length=10, blank=True, help_text='Device kind of the inspection that waits, or "auto".'
+    )
+    inspect_asked_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        db_index=True,
+        help_text="When that inspection was asked for; null if none waits.",
+    )
     override_reason = models.TextField(
         blank=True, help_text="Why its owner lets runs start despite a failed gate."
     )

@@ -9,7 +9,15 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from optimizer.choices import TERMINAL_RUN_STATUSES, EvaluationKind, RunRequest, RunStatus, Stage
+from optimizer.choices import (
+    TERMINAL_RUN_STATUSES,
+    AutoAccept,
+    EvaluationKind,
+    Provenance,
+    RunRequest,
+    RunStatus,
+    Stage,
+)
 
 
 class Run(models.Model):
@@ -27,6 +35,17 @@ class Run(models.Model):
     repair_tries = models.PositiveSmallIntegerField(default=2, validators=[MaxValueValidator(10)])
     seed = models.BigIntegerField(default=0)
     policy = models.JSONField(default=dict, help_text="memory.policy.PolicyConfig as JSON.")
+    auto_accept = models.CharField(
+        max_length=8,
+        choices=AutoAccept,
+        default=AutoAccept.OFF,
+        help_text="Which of its own proposals to the memory the run accepts without a curator.",
+    )
+    auto_accept_evidence = models.PositiveSmallIntegerField(
+        default=3,
+        validators=[MinValueValidator(1)],
+        help_text="From how many confirmed steps on.",
+    )
     budget_dollars = models.DecimalField(max_digits=9, decimal_places=4, null=True, blank=True)
     status = models.CharField(max_length=12, choices=RunStatus, default=RunStatus.QUEUED, db_index=True)
     request = models.CharField(max_length=8, choices=RunRequest, default=RunRequest.NONE, blank=True)
@@ -131,6 +150,14 @@ class Candidate(models.Model):
         default=dict, help_text="The recipe parameters that made it; {} for other proposers."
     )
     note = models.TextField(blank=True, help_text="What the proposer changed, in its words.")
+    lesson = models.JSONField(
+        default=dict,
+        help_text="What the proposer would have the memory learn from it (optimizer.proposers.Proposal.lesson).",
+    )
+    provenance = models.CharField(max_length=10, choices=Provenance, default=Provenance.PROPOSER, blank=True)
+    refuted_by = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="The checker version that no longer found it correct; null if none."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -151,6 +178,9 @@ class CandidateEvaluation(models.Model):
     message = models.TextField(blank=True)
     result = models.JSONField(help_text="gpu_eval.results.Evaluation as JSON.")
     device_key = models.CharField(max_length=160, blank=True)
+    checker = models.PositiveSmallIntegerField(
+        default=0, help_text="gpu_eval.results.CHECKER_VERSION of the code that judged; 0 where unknown."
+    )
     speedup = models.FloatField(null=True, blank=True)
     speedup_low = models.FloatField(null=True, blank=True)
     speedup_high = models.FloatField(null=True, blank=True)

@@ -13,6 +13,10 @@ class WorkerHeartbeat(models.Model):
     device = models.JSONField(
         default=dict, help_text="gpu_eval.results.DeviceFacts of its default device, or {}."
     )
+    sentinels = models.JSONField(
+        default=dict,
+        help_text="Device kind to what became of its sentinel plans (optimizer.loop.clearance.Clearance).",
+    )
     activity = models.CharField(max_length=120, blank=True, help_text='e.g. "timing run 14, step 3"')
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()

@@ -10,8 +10,16 @@ from django.utils import timezone
 
 from htam_site import figures
 from htam_site.roles import Role, require_role
+from optimizer.loop import clearance
 from optimizer.models import WorkerHeartbeat
 from optimizer.services.workers import is_alive, offered_devices
+
+SENTINEL_TITLES = {
+    clearance.CHECKING: ("Sentinels are being tried; evaluations wait for them", "hourglass"),
+    clearance.PASSED: ("Sentinels passed", "shield-check"),
+    clearance.FAILED: ("A sentinel failed: nothing is judged on this device", "shield-x"),
+    clearance.SKIPPED: ("Sentinels are switched off", "shield-off"),
+}
 
 
 @require_role(Role.OPERATOR)
@@ -39,8 +47,23 @@ def device_card(device: dict[str, Any]) -> dict[str, Any]:
         ("Last-level cache", figures.size_bytes(facts.get("l2_bytes"))),
         (
             "Peak bandwidth",
-            f"{figures.significant(bandwidth)} GB/s, {measured}" if bandwidth else figures.DASH,
+            f"{figures.quantity(bandwidth * 1e9, 'B/s')}, {measured}" if bandwidth else figures.DASH,
         ),
-        ("Peak fp32 rate", f"{figures.significant(rate)} GFLOP/s, {measured}" if rate else figures.DASH),
+        (
+            "Peak fp32 rate",
+            f"{figures.quantity(rate * 1e9, 'FLOP/s')}, {measured}" if rate else figures.DASH,
+        ),
     ]
-    return {"name": device["name"], "kind": device["kind"], "rows": rows, "workers": device["workers"]}
+    return {
+        "name": device["name"],
+        "kind": device["kind"],
+        "rows": rows,
+        "workers": device["workers"],
+        "sentinels": sentinel_panel(device["sentinels"]),
+    }
+
+
+def sentinel_panel(found: dict[str, Any]) -> dict[str, Any]:
+    """What became of a device's sentinel plans, with a title and an icon."""
+    title, icon = SENTINEL_TITLES.get(found.get("state", ""), SENTINEL_TITLES[clearance.CHECKING])
+    return {**found, "title": title, "icon": icon}

@@ -17,6 +17,12 @@ GATE_TITLES = {
     "depends_on_input": "The output depends on the input",
     "deterministic": "The reference is deterministic",
     "mutates_inputs": "Forward leaves its inputs unchanged",
+    "finite": "The outputs are finite",
+    "well_conditioned": "PyTorch's own rounding is small",
+    "own_inputs_tell": "Its own inputs tell right from wrong",
+    "inputs_matter": "Every input changes the output",
+    "fresh_inputs": "Inputs are drawn anew each time",
+    "live_work": "All work reaches the output",
 }
 
 

@@ -32,13 +32,18 @@ ORDERS: dict[str, list[Any]] = {
 
 def table_rows() -> QuerySet[Operator]:
     """Operators with what a row shows; reports come without their graphs, which are large."""
-    best = Run.objects.filter(operator=OuterRef("pk"), best_speedup__isnull=False).order_by("-best_speedup")
+    best = confirmed_best(Run.objects.filter(operator=OuterRef("pk"))).order_by("-best_speedup")
     return Operator.objects.annotate(
         runs_count=Count("runs"),
         best_speedup=Subquery(best.values("best_speedup")[:1]),
         best_low=Subquery(best.values("best_speedup_low")[:1]),
         best_high=Subquery(best.values("best_speedup_high")[:1]),
     ).prefetch_related(Prefetch("health_reports", HealthReport.objects.defer("graph")))
+
+
+def confirmed_best(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Runs with a best kernel that no newer checker refuted."""
+    return runs.filter(best_candidate__isnull=False, best_candidate__refuted_by__isnull=True)
 
 
 def matching(rows: QuerySet[Operator], request: HttpRequest) -> QuerySet[Operator]:
@@ -101,9 +106,9 @@ def save(form: UploadForm, request: HttpRequest) -> Operator | None:
 @require_role(Role.OPERATOR)
 def detail(request: HttpRequest, pk: int) -> HttpResponse:
     operator = get_object_or_404(table_rows().select_related("owner", "override_by"), pk=pk)
-    runs = operator.runs.select_related("bank", "created_by")[:20]
+    runs = operator.runs.select_related("bank", "created_by", "best_candidate")[:20]
     best = (
-        operator.runs.filter(best_candidate__isnull=False)
+        confirmed_best(operator.runs.all())
         .select_related("best_candidate__step")
         .order_by(F("best_speedup").desc(nulls_last=True))
         .first()

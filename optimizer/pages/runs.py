@@ -17,6 +17,7 @@ from optimizer.api.runs import with_progress, with_row_parts
 from optimizer.choices import RunStatus
 from optimizer.models import Run
 from optimizer.serializers import RunSerializer, StepSerializer
+from optimizer.services.verification import outdated_runs
 
 ROWS_PER_PAGE = 50
 # What the status filter offers beside single statuses.
@@ -41,6 +42,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
             "is_filtered": any(request.GET.get(name) for name in ("q", "status", "method", "operator")),
             "any_runs": page.paginator.count > 0 or Run.objects.exists(),
             "statuses": status_choices(),
+            "outdated_winners": outdated_runs().count(),
             "methods": Run.objects.order_by("method").values_list("method", flat=True).distinct(),
         },
     )

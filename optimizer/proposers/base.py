@@ -72,6 +72,9 @@ class SearchState:
     parent: CandidateView | None  # the best correct plan so far; None: start from PyTorch
     tried: list[CandidateView] = field(default_factory=list)  # every plan of this run, oldest first
     history: list[dict[str, Any]] = field(default_factory=list)  # earlier steps as short rows
+    best: dict[str, Any] = field(default_factory=dict)  # the parent's bottleneck, peaks, kernels, in words
+    last: dict[str, Any] | None = None  # how the step before ended, with the check that failed
+    hints: list[str] = field(default_factory=list)  # what a person who watches the run says to this step
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,18 @@ class StrategyChoice:
 
 @dataclass(frozen=True)
 class Proposal:
-    """One plan text with what changed in words. ``schedule`` is {} unless recipes made it."""
+    """One plan text with what changed in words. ``schedule`` is {} unless recipes made it.
+
+    ``lesson`` is what the memory's review queue is told when the plan proves faster: under "strategy" the fields
+    of a new strategy (title, edit_pattern, applies_when, conditions, checks, risks) where the edit is one that no
+    strategy describes, under "edit" new values of the strategy used (applies_when, risks). {} for nothing.
+    """
 
     plan: str
     language: str
     schedule: dict[str, Any]
     note: str
+    lesson: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

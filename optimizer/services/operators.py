@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import PurePath
 from typing import Any
 
@@ -16,9 +17,13 @@ from gpu_eval.results import EvaluationPolicy, LibraryPolicy, Precision
 from optimizer.choices import OperatorStatus
 from optimizer.loop.evaluation import Subject
 from optimizer.models import HealthReport, Operator
-from optimizer.services.queue import enqueue_inspection
+from optimizer.services.queue import enqueue_background
 
 READ_AT_MOST = MAX_OPERATOR_BYTES + 1  # one byte more tells a file that is too large
+VISIBLE = "LNPS"  # letters, numbers, punctuation, symbols: the rest of Unicode shows nothing by itself
+BLANK = dict.fromkeys(
+    (0x115F, 0x1160, 0x3164, 0xFFA0, 0x2800)
+)  # Hangul fillers are letters, braille blank a sign
 _LINE = re.compile(r"\bline (\d+)")
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,120}")
 
@@ -49,6 +54,8 @@ def position_of(error: UnusableInput) -> dict[str, int | None]:
 def checked_name(name: str) -> str:
     """A name that is safe in a path and on a page. Raises Refused."""
     name = name.strip()
+    if name and not any(unicodedata.category(letter)[0] in VISIBLE for letter in name.translate(BLANK)):
+        raise Refused("That name has nothing to see in it: give it a letter, a digit or a sign.")
     if not _NAME.fullmatch(name) or ".." in name or name.startswith("."):
         raise Refused(
             f"The name {name[:60]!r} is not usable: 1 to 120 characters, without slashes, control "
@@ -69,7 +76,7 @@ def create_operator(
 ) -> Operator:
     """Parse, save and queue the inspection. Nothing is saved when the file is unusable.
 
-    Samples queue no inspection of their own: `optimizer.tasks.inspect_samples` takes them one at a time.
+    Samples ask for no inspection of their own: they come last of the background work.
 
     Raises UnusableInput (the source) or Refused (the name), each with one sentence.
     """
@@ -88,7 +95,7 @@ def create_operator(
                 is_sample=is_sample,
             )
             if not is_sample:
-                enqueue_inspection(operator.pk)
+                ask_inspection(operator)
     except IntegrityError:
         raise Refused(f"There is an operator called {name!r} already.") from None
     return operator
@@ -127,7 +134,7 @@ def forget_inspection(operator: Operator, device: str = "auto") -> None:
     operator.status, operator.status_reason = OperatorStatus.PENDING, ""
     operator.override_reason, operator.override_by, operator.override_at = "", None, None
     operator.save()
-    enqueue_inspection(operator.pk, device)
+    ask_inspection(operator, device)
 
 
 def inspect_again(operator: Operator, device: str = "auto") -> None:
@@ -135,7 +142,14 @@ def inspect_again(operator: Operator, device: str = "auto") -> None:
     if operator.status in {OperatorStatus.INVALID, OperatorStatus.PENDING}:
         operator.status, operator.status_reason = OperatorStatus.PENDING, ""
         operator.save(update_fields=["status", "status_reason"])
-    enqueue_inspection(operator.pk, device)
+    ask_inspection(operator, device)
+
+
+def ask_inspection(operator: Operator, device: str = "auto") -> None:
+    """Note that an inspection is wanted, and wake the background work."""
+    operator.inspect_on, operator.inspect_asked_at = device, timezone.now()
+    operator.save(update_fields=["inspect_on", "inspect_asked_at"])
+    enqueue_background()
 
 
 def delete_operator(operator: Operator) -> None:

@@ -24,6 +24,8 @@ def launch_arguments(run: Run) -> dict[str, Any]:
         "repair_tries": run.repair_tries,
         "seed": run.seed,
         "policy": run.policy,
+        "auto_accept": run.auto_accept,
+        "auto_accept_evidence": run.auto_accept_evidence,
     }
 
 
@@ -55,6 +57,8 @@ def recorded(step: Any) -> RecordedStep:
         strategy=step.strategy.key if step.strategy else None,
         reason=step.strategy_choice.get("reason", ""),
         scores=step.strategy_choice.get("scores", []),
-        proposals=[Proposal(plan.plan, plan.language, plan.schedule, plan.note) for plan in plans],
+        proposals=[
+            Proposal(plan.plan, plan.language, plan.schedule, plan.note, plan.lesson) for plan in plans
+        ],
         ending=step.message,
     )

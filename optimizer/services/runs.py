@@ -8,9 +8,10 @@ from typing import Any
 
 from django.db import transaction
 
+from htam_site.roles import Role, roles_of
 from memory.models import MemoryBank
 from memory.policy import PolicyConfig
-from optimizer.choices import OperatorStatus, RunRequest, RunStatus
+from optimizer.choices import AutoAccept, OperatorStatus, RunRequest, RunStatus
 from optimizer.loop import transitions
 from optimizer.loop.methods import METHODS
 from optimizer.models import CandidateEvaluation, HealthReport, Operator, Run
@@ -40,6 +41,8 @@ def launch(
     repair_tries: int = 2,
     seed: int = 0,
     policy: dict[str, Any] | None = None,
+    auto_accept: str = AutoAccept.OFF,
+    auto_accept_evidence: int = 3,
     budget_dollars: Any = None,
     enqueue: bool = True,
 ) -> Run:
@@ -48,6 +51,7 @@ def launch(
     check_choices(method, proposer, device, steps_total, repair_tries, seed)
     check_coverage(operator, proposer, device)
     config = checked_policy(policy or {})
+    check_auto_accept(auto_accept, auto_accept_evidence, user)
     with transaction.atomic():
         run = Run.objects.create(
             operator=operator,
@@ -59,6 +63,8 @@ def launch(
             repair_tries=repair_tries,
             seed=seed,
             policy=config,
+            auto_accept=auto_accept,
+            auto_accept_evidence=auto_accept_evidence,
             budget_dollars=budget_dollars,
             override_note=operator.override_reason if operator.status == OperatorStatus.BLOCKED else "",
             created_by=user,
@@ -100,6 +106,17 @@ def check_choices(method: str, proposer: str, device: str, steps: int, repairs: 
         raise Refused("The seed must fit into 64 bits.")
 
 
+def check_auto_accept(mode: str, evidence: int, user: Any) -> None:
+    """Letting a run change texts of the memory is a curator's decision, as changing them is. ``user`` None is
+    the command line."""
+    if mode not in AutoAccept.values:
+        raise Refused(f"There is no auto-accept {mode!r}; choose one of {', '.join(AutoAccept.values)}.")
+    if not 1 <= evidence <= 1000:
+        raise Refused(f"Auto-accept takes 1 to 1000 confirmed steps, not {evidence}.")
+    if mode != AutoAccept.OFF and user is not None and Role.CURATOR not in roles_of(user):
+        raise Refused("Only curators can let a run accept its own proposals to the memory.")
+
+
 def check_coverage(operator: Operator, proposer: str, device: str) -> None:
     """Raises Refused, naming the operation, where the proposer cannot work on this operator."""
     report = report_for(operator, device)
@@ -115,7 +132,7 @@ def checked_policy(policy: dict[str, Any]) -> dict[str, Any]:
     try:
         return PolicyConfig.from_json({**PolicyConfig().to_json(), **policy}).to_json()
     except (TypeError, ValueError, KeyError) as error:
-        raise Refused(f"The selection policy is not usable: {error}.") from None
+        raise Refused(f"The selection policy is not usable: {str(error).rstrip('.')}.") from None
 
 
 def default_bank() -> MemoryBank:

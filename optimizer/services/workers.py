@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from optimizer.models import WorkerHeartbeat
 
-ALIVE_FOR = timedelta(seconds=20)
+ALIVE_FOR = timedelta(seconds=12)  # a worker beats every 3 s
 NAME_VARIABLE = "HTAM_WORKER_NAME"  # set by the worker command for the processes below it
 
 
@@ -31,9 +31,20 @@ def offered_devices() -> list[dict[str, Any]]:
             continue
         key = f"{facts['kind']}:{facts['name']}"
         entry = devices.setdefault(
-            key, {"key": key, "kind": facts["kind"], "name": facts["name"], "workers": [], "facts": facts}
+            key,
+            {
+                "key": key,
+                "kind": facts["kind"],
+                "name": facts["name"],
+                "workers": [],
+                "facts": facts,
+                "sentinels": {},
+            },
         )
         entry["workers"].append(worker.name)
+        found = worker.sentinels.get(facts["kind"], {})
+        if not entry["sentinels"] or found.get("state") == "failed":  # the worst that any of them saw
+            entry["sentinels"] = found
     return list(devices.values())
 
 

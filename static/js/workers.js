@@ -3,7 +3,6 @@ import { api } from "./api.js";
 import { ago, el } from "./format.js";
 
 const EVERY_MS = 5000;
-const FRESH_SECONDS = 30;
 const START_COMMAND = "python manage.py worker";
 
 function setChip(id, state, text, title) {
@@ -42,7 +41,7 @@ async function refresh() {
   try {
     const data = await api("GET", "/api/workers/");
     const workers = data.results ?? data;
-    const alive = workers.filter((worker) => ageOf(worker) < FRESH_SECONDS);
+    const alive = workers.filter((worker) => worker.alive);
     if (alive.length) showAlive(alive);
     else showNone(workers.sort((a, b) => ageOf(a) - ageOf(b))[0]);
   } catch (error) {

@@ -37,6 +37,7 @@ class LiveSite:
         return kept | {
             "HTAM_VAR_DIR": str(self.var_dir),
             "HTAM_PORT": str(self.port),
+            "HTAM_SENTINELS": "0",  # half a minute a worker; tests/optimizer/test_worker.py tries them
             "DJANGO_SETTINGS_MODULE": "htam_site.settings",
         }
 

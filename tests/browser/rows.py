@@ -6,6 +6,7 @@ Playwright keeps an event loop running, so a test cannot use Django's ORM itself
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import sys
@@ -18,15 +19,27 @@ django.setup()
 from django.contrib.auth.models import User  # noqa: E402 - the models need the app registry
 from django.utils import timezone  # noqa: E402
 
-from gpu_eval.results import Check, DeviceFacts, Evaluation, Timing, Verdict  # noqa: E402
+from gpu_eval.results import (  # noqa: E402
+    CHECKER_VERSION,
+    Check,
+    Conditions,
+    DeviceFacts,
+    Evaluation,
+    KernelReport,
+    Timing,
+    Verdict,
+)
 from htam_site.accounts.people import add_person  # noqa: E402
 from memory.models import MemoryBank  # noqa: E402
 from memory.policy import EvidenceContext, PolicyConfig  # noqa: E402
 from memory.services import choose_direction, record_evidence, strategy_options  # noqa: E402
-from optimizer.choices import outcome_of  # noqa: E402
+from optimizer.choices import EvaluationKind  # noqa: E402
 from optimizer.loop import events  # noqa: E402
+from optimizer.loop.evaluation import Evaluator, OnPhase, Subject  # noqa: E402
 from optimizer.models import Candidate, CandidateEvaluation, Operator, Run, Step  # noqa: E402
 from optimizer.serializers import StepSerializer  # noqa: E402
+from optimizer.services import verification  # noqa: E402
+from optimizer.services.evaluations import store  # noqa: E402
 from tests.browser.live_site import PASSWORD  # noqa: E402
 from tests.browser.sources import DOUBLE, HOSTILE, plan  # noqa: E402
 
@@ -137,20 +150,7 @@ def step(run: int, hostile: bool = False, finish: bool = True) -> dict[str, Any]
 
 def close(owner: Run, row: Step, candidate: Candidate, index: int, prefix: list[str], hostile: bool) -> None:
     judged = evaluation(index, HOSTILE if hostile else "Element [3, 1] is 0.2 off, tolerance 1e-4.")
-    outcome = outcome_of(judged.verdict.value, judged.speedup_low, judged.speedup_high)
-    CandidateEvaluation.objects.create(
-        candidate=candidate,
-        verdict=judged.verdict.value,
-        outcome=outcome,
-        message=judged.message,
-        result=judged.to_json(),
-        device_key=DEVICE.key,
-        speedup=judged.speedup,
-        speedup_low=judged.speedup_low,
-        speedup_high=judged.speedup_high,
-        time_us=judged.candidate.median_us if judged.candidate else None,
-        baseline_us=EAGER_US,
-    )
+    outcome = store(candidate, EvaluationKind.FIRST, judged, DEVICE.key).outcome
     tell(
         owner,
         "evaluation.done",
@@ -228,7 +228,57 @@ def evaluation(index: int, message: str) -> Evaluation:
         speedup_high=ratio * 1.03,
         faster=True,
         floor_us=40.0,
+        achieved_gbs=16.2,
+        achieved_gflops=4.1,
+        bottleneck="memory",
+        kernels=[KernelReport("double", 1, [64], [256], 24, 0, 1024, 0.75, True)],
+        phase_seconds={"compile": 0.4, "check": 0.2, "time": 0.9},
+        versions={"torch": "2.11", "pocl": "6.0"},
+        sandbox="bubblewrap",
+        checker=CHECKER_VERSION - 1,
+        compiler="PoCL 6.0",
+        compile_cached=True,
+        launch_us=3.2,
+        clock="wall clock",
+        before=Conditions(load=0.12),
+        after=Conditions(load=0.2),
+        seed=11,
     )
+
+
+class Judge(Evaluator):
+    """The present checker, which finds every plan ``right`` or wrong."""
+
+    def __init__(self, right: bool) -> None:
+        self.right = right
+
+    def evaluate(
+        self, subject: Subject, plan: str, plan_hash: str, kind: str, on_phase: OnPhase
+    ) -> Evaluation:
+        judged = evaluation(1 if self.right else 2, "Round 3 is 0.4 off.")
+        return dataclasses.replace(judged, checker=CHECKER_VERSION)
+
+    def inspect(self, subject: Subject) -> Any:
+        raise NotImplementedError
+
+
+def judge(right: bool) -> int:
+    """Work off every re-verification that waits."""
+    done = 0
+    while verification.judge_next(Judge(right), lambda row, phase: None):
+        done += 1
+    return done
+
+
+def age(run: int) -> None:
+    """Results as the first version stored them: without what came later."""
+    kept = ("verdict", "message", "candidate", "baseline", "speedup", "checks", "device", "kernels")
+    for stored in CandidateEvaluation.objects.filter(candidate__step__run=run):
+        stored.result = {name: stored.result[name] for name in kept}
+        for kernel in stored.result["kernels"]:
+            del kernel["matters"]
+        stored.checker = 0
+        stored.save()
 
 
 def timing(median: float) -> Timing:
@@ -253,7 +303,15 @@ def sign_out(name: str) -> None:
     Session.objects.all().delete()
 
 
-ACTIONS = {"people": people, "run": run, "step": step, "status": status, "sign_out": sign_out}
+ACTIONS = {
+    "people": people,
+    "run": run,
+    "step": step,
+    "status": status,
+    "sign_out": sign_out,
+    "judge": judge,
+    "age": age,
+}
 
 if __name__ == "__main__":
     print(json.dumps(ACTIONS[sys.argv[1]](**json.loads(sys.argv[2]))))

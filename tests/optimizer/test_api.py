@@ -54,7 +54,7 @@ class TestOperators:
         assert answer.data["status"] == OperatorStatus.PENDING
         assert answer.data["description"] == "Twice x plus a bias, never negative."
         assert answer.data["owner"] == "a-operator"
-        assert [task.func() for task in OrmQ.objects.all()] == ["optimizer.tasks.inspect_operator"]
+        assert [task.func() for task in OrmQ.objects.all()] == ["optimizer.tasks.background"]
 
     def test_a_file_upload_is_the_same(self, api: APIClient) -> None:
         """A multipart form with a file does what JSON does."""

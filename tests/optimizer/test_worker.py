@@ -33,12 +33,13 @@ class Workers:
         self.log = log
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, sentinels: bool = False) -> subprocess.Popen[bytes]:
+        """A worker; trying the sentinels takes half a minute, so most tests do without."""
         with self.log.open("ab") as log:
             worker = subprocess.Popen(
                 [sys.executable, "manage.py", "worker"],
                 cwd=ROOT,
-                env=self.environment,
+                env={**self.environment, "HTAM_SENTINELS": str(int(sentinels))},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -112,6 +113,7 @@ def test_an_upload_is_inspected_and_a_run_finishes(workers: Workers) -> None:
     operator = upload()
     run = launched(workers, operator, steps=2)
     assert operator.family == "pointwise"
+    assert WorkerHeartbeat.objects.get().sentinels["opencl"]["state"] == "skipped"
     workers.wait(lambda: ended(run), "The end of the run")
     check_nothing_doubled(run)
     outcomes = {step.outcome for step in run.steps.all()}
@@ -166,3 +168,29 @@ def test_a_worker_that_ends_in_mid_step_leaves_nothing_behind(workers: Workers, 
     workers.start()
     workers.wait(lambda: ended(run), "The end of the run")
     check_nothing_doubled(run)
+
+
+def test_nothing_is_inspected_before_the_sentinels_passed(workers: Workers) -> None:
+    """The queue starts at once, and its first evaluation waits for the device to show what it must."""
+    operator = upload()
+    workers.start(sentinels=True)
+
+    def state() -> str:
+        row = WorkerHeartbeat.objects.first()
+        return row.sentinels.get("opencl", {}).get("state", "") if row else ""
+
+    workers.wait(lambda: state() == "checking", "The start of the sentinels")
+    operator.refresh_from_db()
+    assert operator.status == OperatorStatus.PENDING
+    workers.wait(lambda: state() in {"passed", "failed"}, "The end of the sentinels")
+
+    def decided() -> bool:
+        operator.refresh_from_db()
+        return operator.status != OperatorStatus.PENDING or bool(operator.status_reason)
+
+    workers.wait(decided, "The inspection")
+    found = WorkerHeartbeat.objects.get().sentinels["opencl"]
+    if found["state"] == "failed":  # a machine too noisy for timing: then nothing is judged, and it says so
+        assert found["sentence"] in operator.status_reason
+    else:
+        assert operator.status == OperatorStatus.READY, operator.status_reason

@@ -9,8 +9,17 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from htam_site.accounts.people import add_person
-from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, TransitionEdge
-from optimizer.models import Candidate, CandidateEvaluation, HealthReport, Operator, Run, Step
+from memory.history import opened
+from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank, Proposal, TransitionEdge
+from optimizer.models import (
+    Candidate,
+    CandidateEvaluation,
+    HealthReport,
+    Operator,
+    Reverification,
+    Run,
+    Step,
+)
 
 SOURCE = '''"""Twice the input."""
 import torch
@@ -119,6 +128,7 @@ def things(people: dict[str, User]) -> SimpleNamespace:
     evaluation = CandidateEvaluation.objects.create(
         candidate=candidate, verdict="correct", outcome="faster", result={"verdict": "correct", "message": ""}
     )
+    reverification = Reverification.objects.create(evaluation=evaluation)
     evidence = Evidence.objects.create(
         bank=bank,
         direction=direction,
@@ -146,5 +156,10 @@ def things(people: dict[str, User]) -> SimpleNamespace:
         step=step,
         candidate=candidate,
         evaluation=evaluation,
+        reverification=reverification,
         evidence=evidence,
+        change=opened(bank),
+        proposal=Proposal.objects.create(
+            bank=bank, kind="edit", title="Edit", strategy=strategy, changes={"applies_when": "Often."}
+        ),
     )

@@ -7,6 +7,7 @@ from io import StringIO
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 from knox.models import AuthToken
@@ -126,3 +127,37 @@ def test_closed_account_loses_session_and_token(
     assert signed_in["viewer"].get("/operators/").status_code == 302
     own = f"/api/users/{people['superuser'].pk}/"
     assert admin.patch(own, {"is_active": False}, content_type="application/json").status_code == 400
+
+
+def test_names_that_differ_by_case_only_are_one(people: dict[str, User]) -> None:
+    """Nobody passes for somebody else by a capital letter."""
+    with pytest.raises(service.Refused, match="'viewer' already"):
+        service.add_person("Viewer", [])
+    assert not User.objects.filter(username="Viewer").exists()
+
+
+def test_guessing_a_password_is_slowed_down(db: None) -> None:
+    """After ten failures the right password does not help either, under whatever case; another name does."""
+    cache.clear()
+    for name in ("carl", "vera"):
+        User.objects.create_user(name, password="a-long-password")
+    wrong = {"username": "carl", "password": "wrong"}
+    assert {Client().post("/login/", wrong).status_code for _ in range(10)} == {200}
+    blocked = Client().post("/login/", {"username": "CARL", "password": "a-long-password"})
+    assert blocked.status_code == 429
+    assert b"Too many sign-ins failed" in blocked.content
+    assert int(blocked.headers["Retry-After"]) > 0
+    assert Client().post("/login/", {"username": "vera", "password": "a-long-password"}).status_code == 302
+    cache.clear()
+
+
+def test_a_success_clears_the_count(db: None) -> None:
+    """A person who mistypes now and then is never locked out."""
+    cache.clear()
+    User.objects.create_user("carl", password="a-long-password")
+    for _ in range(3):
+        for _ in range(6):
+            Client().post("/login/", {"username": "carl", "password": "wrong"})
+        answer = Client().post("/login/", {"username": "carl", "password": "a-long-password"})
+        assert answer.status_code == 302
+    cache.clear()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
+from django.utils.module_loading import import_string
 
 from htam_site import figures
 from htam_site.frontend import VENDOR_FILES, missing_vendor_files
@@ -219,3 +223,28 @@ def test_verdict_colours_have_contrast() -> None:
     assert {css_class for _, css_class, _ in OUTCOMES.values()} <= set(
         re.findall(r"\.outcome-([\w-]+) \{", css)
     )
+
+
+def logged(error: Exception, status: int) -> str:
+    """What the console shows of a request that ended in ``error``."""
+    record = logging.LogRecord("django.request", logging.WARNING, __file__, 1, "Refused: %s", ("/x",), None)
+    try:
+        raise error
+    except type(error):
+        record.exc_info = sys.exc_info()
+    record.status_code = status
+    filters = settings.LOGGING["handlers"]["console"]["filters"]
+    for name in filters:
+        kind = settings.LOGGING["filters"][name]["()"]
+        assert import_string(kind)().filter(record)
+    return logging.Formatter("{message}", style="{").format(record)
+
+
+def test_a_refusal_logs_no_traceback() -> None:
+    """403 is somebody's missing role: one line of log."""
+    assert logged(PermissionDenied("no"), 403) == "Refused: /x"
+
+
+def test_a_fault_keeps_its_traceback() -> None:
+    """Only refusals lose theirs."""
+    assert "RuntimeError: why" in logged(RuntimeError("why"), 500)

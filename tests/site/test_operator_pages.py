@@ -48,6 +48,8 @@ BAD_UPLOADS = {
     "two megabytes": ({}, b"#" * 2_000_000, "at most"),
     "a path as name": ({"name": "../../etc/passwd", "source": SOURCE}, None, "name"),
     "a slash in the name": ({"name": "a/b", "source": SOURCE}, None, "name"),
+    "a name of zero width": ({"name": "\u200b\u200d\ufeff", "source": SOURCE}, None, "nothing to see"),
+    "a name of fillers": ({"name": "\u3164\u2800", "source": SOURCE}, None, "nothing to see"),
     "no name": ({"name": "", "source": SOURCE}, None, "Name"),
     "nothing": ({}, None, "Drop a file or paste"),
     "NUL": ({}, b"x = 1\x00", "NUL"),

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from optimizer.models import Operator
 from optimizer.services import operators
-from optimizer.services.queue import enqueue_samples
+from optimizer.services.queue import enqueue_background
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
                 operators.update_operator(known, source=source)
                 changed += 1
         if added:
-            enqueue_samples()
+            enqueue_background()
         self.stdout.write(f"Sample operators: {added} added, {changed} updated, {self.total()} in all.")
 
     def total(self) -> int:

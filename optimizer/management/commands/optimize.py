@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gpu_eval.errors import EvaluatorFault, UnusableInput
 from gpu_eval.results import dump_json
-from optimizer.choices import RunStatus
+from optimizer.choices import AutoAccept, RunStatus
 from optimizer.loop.evaluation import Evaluator, LiveEvaluator, NoDevice, NotRecorded, RecordedEvaluator
 from optimizer.models import Run, RunEvent
 from optimizer.services import foreground, replay, runs
@@ -33,6 +33,15 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--repairs", type=int, default=2, help="repair tries a step")
         parser.add_argument("--policy", default="{}", help="selection policy settings as JSON")
+        parser.add_argument(
+            "--auto-accept",
+            default=AutoAccept.OFF.value,
+            choices=AutoAccept.values,
+            help="which of its own proposals to the memory the run accepts (default: none)",
+        )
+        parser.add_argument(
+            "--auto-accept-evidence", type=int, default=3, metavar="N", help="from N confirmed steps on"
+        )
         parser.add_argument("--replay", type=int, metavar="RUN", help="take the verdicts of a stored run")
         parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
@@ -60,6 +69,8 @@ class Command(BaseCommand):
             "repair_tries": options["repairs"],
             "seed": options["seed"],
             "policy": policy_of(options["policy"]),
+            "auto_accept": options["auto_accept"],
+            "auto_accept_evidence": options["auto_accept_evidence"],
         }
         with LiveEvaluator() as evaluator:
             self.say(f"Inspecting {operator.name}")

@@ -3,6 +3,7 @@
 import { ratio, relativeTime, speedup } from "../format.js";
 import { el, fill, icon, perFrame } from "../shared/dom.js";
 import { post } from "../shared/rest.js";
+import { refutedMark } from "./marks.js";
 import { toast } from "../toast.js";
 
 const LABELS = { queued: "Queued", running: "Running", paused: "Paused", finished: "Finished", stopped: "Stopped", cancelled: "Cancelled", failed: "Failed" };
@@ -37,7 +38,7 @@ export class RunHeader {
     const done = this.store.ordered.filter((step) => step.stage === "done").length;
     const facts = [
       fact("Status", el("span", { class: `status-word status-word-${TONES[run.status]}`, dataset: { runStatus: run.status } }, el("i", {}), LABELS[run.status] ?? run.status)),
-      fact("Best", run.best_speedup ? speedup(run.best_speedup, run.best_speedup_low, run.best_speedup_high) : el("span", { class: "muted" }, `none beats PyTorch${this.store.terminal ? "" : " yet"}`)),
+      fact("Best", run.best_speedup ? [speedup(run.best_speedup, run.best_speedup_low, run.best_speedup_high), run.best_refuted_by ? [" ", refutedMark(run.best_refuted_by)] : null] : el("span", { class: "muted" }, `none beats PyTorch${this.store.terminal ? "" : " yet"}`)),
       fact("Steps", el("span", { class: "num" }, `${done} of ${run.steps_total}`)),
       fact("Device", run.device_key ? run.device_key.replace(/^[^:]*:/, "") : `${run.device} (not chosen yet)`),
       fact("Method", run.method),

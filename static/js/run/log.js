@@ -117,6 +117,7 @@ const SENTENCES = {
   "step.repair": (p) => ({ text: `Repair ${p.attempt} of ${p.of}: ${p.reason ?? ""}`, tone: "bad" }),
   "memory.updated": (p) => ({ text: memorySentence(p.change) }),
   "run.best": (p) => ({ text: `New best: ${ratioWithInterval(p.speedup, p.speedup_low, p.speedup_high)}`, tone: "good" }),
+  "candidate.reverified": (p) => ({ text: `Judged again by checker ${p.checker}: ${p.sentence}`, tone: p.refuted_by ? "bad" : "" }),
   "step.finished": (p) => ({ text: `Finished: ${outcomeLabel(p.step?.outcome) || "no verdict"}`, tone: "strong" }),
   log: (p) => ({ text: p.text }),
 };

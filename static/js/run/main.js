@@ -34,7 +34,7 @@ function start() {
   );
   new BestPlot(byId("plot"), store);
   new RunGraph(byId("graph"), store, urls).mount();
-  mountPanes(store, urls);
+  mountPanes(store, urls, page.may_operate);
   store.on(["selection"], () => writeUrl(store));
   store.on(["run"], () => (document.title = titleOf(store.run)));
   window.addEventListener("popstate", () => store.select(selectedInUrl([...store.steps.values()])));
@@ -59,14 +59,15 @@ function addresses({ run, memory_url: memory }) {
     candidate: (id) => `/api/candidates/${id}/`,
     diff: (id) => `/api/candidates/${id}/diff/`,
     evaluation: (id) => `/api/evaluations/${id}/`,
+    reverifications: "/api/reverifications/",
   };
 }
 
-function mountPanes(store, urls) {
+function mountPanes(store, urls, mayOperate) {
   const panes = {
     diff: new DiffPane(byId("pane-diff"), store, urls),
     kernel: new KernelPane(byId("pane-kernel"), store, urls),
-    evaluation: new EvaluationPane(byId("pane-evaluation"), store, urls),
+    evaluation: new EvaluationPane(byId("pane-evaluation"), store, urls, mayOperate),
     state: new StatePane(byId("pane-state"), store, urls),
     log: new LogPane(byId("pane-log"), store),
   };

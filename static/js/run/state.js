@@ -28,6 +28,8 @@ const SHOW = {
   compile_us: durationUs,
   time_us: durationUs,
   speedup: ratio,
+  floor: String,
+  bottleneck: (value) => (value.includes(" ") ? value : value.replaceAll("_", " ")),
   last_verdict: (value) => OUTCOMES[value]?.[0].toLowerCase() ?? value,
 };
 const LABELS = {
@@ -41,6 +43,7 @@ const LABELS = {
   device_key: "Device",
   speedup: "Over eager",
   source: "Made by",
+  floor: "Distance from the floor",
   preset: "Sizes",
 };
 const HIDDEN = new Set(["candidate", "name", "inputs", "outputs", "step"]);
@@ -63,7 +66,7 @@ export class StatePane {
     const { state } = await stepDetail(this.store, this.urls, step);
     if (!state?.facts) return notice("The state is not summarised yet.", { symbol: "hourglass" });
     return [
-      el("div", { class: "fact-groups" }, operatorGroup(state.operator ?? {}), group("Best plan before this step", state.best ?? {}), ...factGroups(state.facts)),
+      el("div", { class: "fact-groups" }, operatorGroup(state.operator ?? {}), bestGroup(state.best ?? {}), lastGroup(state.last), ...factGroups(state.facts)),
       recent(state.recent ?? []),
     ];
   }
@@ -83,6 +86,22 @@ function operatorGroup(operator) {
     ...(operator.inputs ? { Inputs: shapes(operator.inputs) } : {}),
     ...(operator.outputs ? { Outputs: shapes(operator.outputs) } : {}),
     ...operator,
+  });
+}
+
+/** The plan that this step edits, with what its evaluation showed of the device's use. */
+function bestGroup({ peaks, kernels, ...best }) {
+  const reached = (peaks ?? []).map(({ name, achieved, share }) => [name, share === null ? achieved : `${achieved}, ${percent(share)} of peak`]);
+  return group("Best plan before this step", { ...best, ...Object.fromEntries(reached), ...(kernels?.length ? { Kernels: kernels.join("; ") } : {}) });
+}
+
+function lastGroup(last) {
+  if (!last) return null;
+  const { step, outcome, message, check } = last;
+  return group(`Step ${step} before it`, {
+    Verdict: OUTCOMES[outcome]?.[0] ?? outcome,
+    Reason: message,
+    ...(check ? { "Failed check": check.detail && check.detail !== message ? `${words(check.name)}: ${check.detail}` : words(check.name) } : {}),
   });
 }
 

@@ -3,6 +3,7 @@
 import { durationUs, outcomeBadge, speedup } from "../format.js";
 import { el, fill, icon, notice, perFrame } from "../shared/dom.js";
 import { seconds } from "../shared/figures.js";
+import { refutedMark } from "./marks.js";
 
 export function mountSteps(root, store) {
   const list = el("ol", { class: "step-list", role: "listbox", "aria-label": "Steps", tabindex: "0" });
@@ -52,6 +53,7 @@ function card(step, store, selected) {
       step.speedup ? speedup(step.speedup, step.speedup_low, step.speedup_high) : null,
       el("span", { class: "num muted step-time" }, step.time_us ? durationUs(step.time_us) : duration(step)),
     ),
+    step.refuted_by ? el("div", { class: "step-strategy" }, refutedMark(step.refuted_by)) : null,
     step.message && step.outcome !== "faster"
       ? el("div", { class: "step-message", title: step.message }, step.message)
       : null,

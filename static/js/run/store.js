@@ -193,8 +193,18 @@ const REDUCERS = {
       best_speedup: payload.speedup,
       best_speedup_low: payload.speedup_low,
       best_speedup_high: payload.speedup_high,
+      best_refuted_by: null,
     };
     return ["run", "steps"];
+  },
+  "candidate.reverified"(store, payload) {
+    const index = indexIn(store, payload);
+    const step = store.steps.get(index);
+    if (!step) return [];
+    const refuted = step.result === payload.candidate ? { refuted_by: payload.refuted_by } : {};
+    store.patchStep(index, { ...refuted, judged_again: payload.evaluation });
+    if (store.run.best_candidate === payload.candidate) store.run = { ...store.run, best_refuted_by: payload.refuted_by };
+    return ["run", "steps", "detail"];
   },
   "step.finished"(store, payload) {
     const row = payload.step;
