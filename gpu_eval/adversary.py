@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import inspect
 import re
 import threading
 import time
@@ -312,11 +311,6 @@ def run(
         (entry.name, f"for {entry.device}") for entry in entries if entry.device not in ("any", device)
     ]
     chosen = [entry for entry in entries if entry.device in ("any", device)]
-    if not takes_foreign():
-        skipped += [
-            (entry.name, "foreign files are not evaluated yet") for entry in chosen if is_foreign(entry)
-        ]
-        chosen = [entry for entry in chosen if not is_foreign(entry)]
     groups = sorted(grouped(chosen).values(), key=len, reverse=True)
     lock = threading.Lock()
 
@@ -341,11 +335,6 @@ def matches(entry: Entry, pattern: str) -> bool:
 
 def is_foreign(entry: Entry) -> bool:
     return entry.kind == "foreign"
-
-
-def takes_foreign() -> bool:
-    """Whether the evaluator takes foreign modules."""
-    return "foreign" in inspect.signature(EvaluationSession.evaluate).parameters
 
 
 def grouped(entries: list[Entry]) -> dict[tuple[str, ...], list[Entry]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from gpu_eval.baselines import BaselineKey, CompiledBaselines
 from gpu_eval.candidates import CandidateProcess
 from gpu_eval.choice import AUTO, choose_device, choose_preset
 from gpu_eval.compiling.service import CompileService
@@ -210,6 +211,13 @@ class EvaluationSession:
         self._build_seed = secrets.randbits(32)
         self._judge_versions, self.layout = self._judge.open(
             self.source, self.preset, self.policy, self._build_seed
+        )
+        self.compiled = CompiledBaselines().get(self.baseline_key())
+
+    def baseline_key(self) -> BaselineKey:
+        """By what torch.compile's time is kept. Needs a judge: its versions count."""
+        return BaselineKey(
+            self.source.content_hash, self.preset or "", self.policy, self.device, self._judge_versions
         )
 
     @property

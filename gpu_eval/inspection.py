@@ -6,6 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from gpu_eval import timing
+from gpu_eval.baselines import CompiledBaselines
 from gpu_eval.device_slot import device_slot
 from gpu_eval.errors import UnusableInput
 from gpu_eval.operators.health import Gate, Health, OperatorReport, gate_sentences
@@ -28,7 +29,9 @@ def inspect_operator(session: EvaluationSession, compile_baseline: bool) -> Oper
     compiled, note = (None, "not measured")
     if compile_baseline:
         compiled, note = measure_compiled(session)
-    session.compiled = compiled
+        session.compiled = compiled
+        if compiled is not None:
+            CompiledBaselines().put(session.baseline_key(), compiled)
     health = build_health(session, found, launch_us, compiled, note)
     return OperatorReport(health=health.to_json(), graph=graph["graph"], graph_reason=graph["reason"])
 

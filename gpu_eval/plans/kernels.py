@@ -33,6 +33,10 @@ _ATTRIBUTES = {
     "decltype",
 }
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(include_next|include|import|embed)\b[ \t]*(.*)")
+# A line marker makes compilers print lines of the file that it names.
+_LINE_MARKER = re.compile(r"[ \t]*#[ \t]*(?:line\b|[0-9])[ \t]*(.*)")
+_PLAIN_LINE = re.compile(r"[0-9]+[ \t]*$")
+_HAS_FILE = re.compile(r"__has_(?:include|include_next|embed)\b[ \t]*\(?[ \t]*(<[^>\n]*>)?")
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define\b")
 _MAKES_KERNELS = re.compile(r"__global__|__kernel|##")
 _TARGET = re.compile(r'["<]([^">\n]*)')
@@ -81,10 +85,9 @@ def check_includes(source: str, line: int, filename: str) -> None:
     """
     plain = _SPLICE.sub("", source).replace("??=", "#").replace("%:", "#")
     for number, text in enumerate(blanked(plain, strings=False).split("\n")):
-        if "#" in text:
-            problem = _directive_problem(text)
-            if problem:
-                raise PlanError(problem, line + number, 1, filename)
+        problem = (_directive_problem(text) if "#" in text else "") or _question_problem(text)
+        if problem:
+            raise PlanError(problem, line + number, 1, filename)
     if ".incbin" in plain:
         before = plain[: plain.index(".incbin")].count("\n")
         raise PlanError("kernels may not read files (.incbin)", line + before, 1, filename)
@@ -92,6 +95,11 @@ def check_includes(source: str, line: int, filename: str) -> None:
 
 def _directive_problem(text: str) -> str:
     """What is wrong with a line's preprocessor directive, or nothing."""
+    marker = _LINE_MARKER.match(text)
+    if marker:
+        return (
+            "" if _PLAIN_LINE.match(marker.group(1)) else "#line takes a number only: it may not name a file"
+        )
     found = _DIRECTIVE.match(text)
     if not found:
         return ""
@@ -101,9 +109,23 @@ def _directive_problem(text: str) -> str:
     if not target:
         return "an #include names its header directly, in <...>"
     path = target.group(1).strip()
-    if path.startswith(("/", "\\", "~")) or ".." in path or ":" in path:
+    if _reaches_outside(path):
         return f"#include of {path[:80]!r} is not allowed: only the toolkit's own headers"
     return ""
+
+
+def _question_problem(text: str) -> str:
+    """What is wrong with a line that asks whether a file exists, or nothing."""
+    for found in _HAS_FILE.finditer(text):
+        header = found.group(1)
+        if header is None or _reaches_outside(header[1:-1].strip()):
+            return "__has_include asks for one of the toolkit's own headers only, as <...>"
+    return ""
+
+
+def _reaches_outside(path: str) -> bool:
+    """Whether a header's path can leave the toolkit's folders."""
+    return path.startswith(("/", "\\", "~")) or ".." in path or ":" in path
 
 
 def blanked(source: str, *, strings: bool) -> str:

@@ -74,6 +74,12 @@ REFUSED_SOURCES = {
     "home": '#include "~/x.h"',
     "drive": '#include "c:/x.h"',
     "include_next": '#include_next "/etc/passwd"',
+    "line": '#line 1 "/etc/passwd"',
+    "line marker": '# 1 "/etc/passwd"',
+    "computed line": '#define F 1 "/etc/passwd"\n#line F',
+    "has_include": '#if __has_include("/etc/passwd")',
+    "has_include computed": "#if __has_include(F)",
+    "has_include parent": "#if __has_include(<../x.h>)",
 }
 
 
@@ -108,6 +114,7 @@ def test_scans_stay_linear(source: str) -> None:
 def test_toolkit_headers_are_accepted() -> None:
     """The toolkit's own headers, and harmless mentions of the refused words, pass."""
     source = (
+        "#line 7\n#if __has_include(<cuda_fp8.h>)\n#endif\n"
         "#include <cuda_fp16.h>\n#include <cooperative_groups/reduce.h>\n# include <cub/cub.cuh>\n"
         '// #include "/etc/passwd" is what we do not do\nconst char* s = "#include </x>";\n'
         "int including; #define HASH 3\n"
