@@ -215,6 +215,7 @@ class CuratedSerializer(serializers.ModelSerializer[Any]):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if self.instance is None:
             attrs.pop("version", None)
+            self._check_key(attrs)
             return attrs
         if "version" not in attrs:
             raise serializers.ValidationError({"version": ["Name the version that you edited."]})
@@ -222,6 +223,17 @@ class CuratedSerializer(serializers.ModelSerializer[Any]):
             if name in attrs and attrs.pop(name) != getattr(self.instance, name):
                 raise serializers.ValidationError({name: [f"{name} cannot change; make a new one instead."]})
         return attrs
+
+    def _check_key(self, attrs: dict[str, Any]) -> None:
+        """A new part's key is free where it goes."""
+        if "key" not in attrs:
+            return
+        taken = {name: attrs[name] for name in self.fixed}
+        if self.Meta.model.objects.filter(**taken).exists():  # type: ignore[attr-defined]
+            where = self.fixed[0]
+            raise serializers.ValidationError(
+                {"key": [f'The key "{attrs["key"]}" is taken in this {where}.']}
+            )
 
 
 class DirectionSerializer(CuratedSerializer):
@@ -236,6 +248,7 @@ class DirectionSerializer(CuratedSerializer):
 
     class Meta:
         model = GlobalNode
+        validators: list[Any] = []  # DRF's own sentence for a taken key names neither key nor field
         fields = [
             "id", "bank", "key", "title", "intent", "goals", "triggers", "risks", "prior_utility", "retired",
             "x", "y", "version", "reason", "merged_into", "updated_by", "updated_at", "statistics", "buckets", "recent",
@@ -256,6 +269,7 @@ class StrategySerializer(CuratedSerializer):
 
     class Meta:
         model = LocalNode
+        validators: list[Any] = []  # DRF's own sentence for a taken key names neither key nor field
         fields = [
             "id", "direction", "direction_key", "key", "title", "edit_pattern", "applies_when", "conditions",
             "checks", "risks", "recipe", "prior_utility", "retired", "version", "reason", "merged_into",
