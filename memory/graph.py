@@ -72,11 +72,11 @@ def owners(totals: Totals) -> dict[str, ByOwner]:
 
 
 def _rows_now(bank: MemoryBank) -> tuple[list[Row], list[Row], list[Row]]:
-    directions = GlobalNode.objects.filter(bank=bank).order_by("key").values(*DIRECTION_FIELDS)
-    strategies = LocalNode.objects.filter(direction__bank=bank).order_by("direction__key", "key")
-    edges = TransitionEdge.objects.filter(bank=bank).order_by("source__key", "target__key")
-    return (
-        list(directions),
+    directions = GlobalNode.objects.filter(bank=bank).order_by()
+    strategies = LocalNode.objects.filter(direction__bank=bank).order_by()
+    edges = TransitionEdge.objects.filter(bank=bank).order_by()
+    return _in_order(
+        list(directions.values(*DIRECTION_FIELDS)),
         [_strategy(*row) for row in strategies.values_list(*STRATEGY_FIELDS)],
         [_edge(*row) for row in edges.values_list(*EDGE_FIELDS)],
     )
@@ -99,6 +99,13 @@ def _rows_then(parts: Parts) -> tuple[list[Row], list[Row], list[Row]]:
               part["retired"], None, part["merged_into_id"])
         for pk, part in parts["edge"].items()
     ]  # fmt: skip
+    return _in_order(directions, strategies, edges)
+
+
+def _in_order(
+    directions: list[Row], strategies: list[Row], edges: list[Row]
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """By key, START first. Databases differ in where they put nulls and hyphens, so none of them sorts."""
     return (
         sorted(directions, key=lambda row: row["key"]),
         sorted(strategies, key=lambda row: (row["direction"], row["key"])),
