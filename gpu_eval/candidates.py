@@ -108,6 +108,10 @@ class CandidateProcess(ABC):
         """One untimed call that leaves out the launches of ``kernels``. Only where `Bound.kernels` has any."""
 
     @abstractmethod
+    def poison(self, deadline_s: float) -> None:
+        """Make what the candidate's temporary tensors hold unusable: a call may not build on an earlier one."""
+
+    @abstractmethod
     def broken_guards(self, deadline_s: float) -> list[str]:
         """Names of the candidate's own tensors that a kernel wrote past."""
 

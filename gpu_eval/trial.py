@@ -155,6 +155,7 @@ class Trial:
             prepared = self.ask("prepare", index=index, lane=lane)
             if prepared["new_weights"] or index == 0:  # `bind` prepared it before the weights were in place
                 self.candidate.prepare(self.left(self.bench.limits.bind_s))
+            self.candidate.poison(self.left(self.bench.limits.run_s))
             self.call(lane)
             self.verify(f"round {index + 1}", lane)
             if index == 0:
@@ -165,6 +166,7 @@ class Trial:
     def check_repeat(self, lane: int) -> None:
         """The same input again must give the same output."""
         self.ask("repeat", lane=lane)
+        self.candidate.poison(self.left(self.bench.limits.run_s))
         self.call(lane)
         answer = self.ask("verify", lane=lane, repeated=True)
         detail = "bit for bit" if answer.get("identical") else "up to the order of additions"

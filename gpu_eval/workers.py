@@ -257,6 +257,9 @@ class PlanRunner(CandidateProcess):
         self.ask("run_without", "A call without its kernels", deadline_s, lane=lane, kernels=kernels)
         self.hold("A call without its kernels")
 
+    def poison(self, deadline_s: float) -> None:
+        self.ask("poison", "Filling the temporary tensors", deadline_s)
+
     def broken_guards(self, deadline_s: float) -> list[str]:
         answer = self.ask("broken_guards", "Checking the guard bytes", deadline_s)
         with understood():

@@ -193,6 +193,9 @@ class ForeignProcess(CandidateProcess):
     def run_without(self, kernels: list[str], lane: int, deadline_s: float) -> None:
         raise NotImplementedError("a foreign module's launches cannot be left out")
 
+    def poison(self, deadline_s: float) -> None:
+        """What it allocates is its own business; the judge's outputs are poisoned by the judge."""
+
     def broken_guards(self, deadline_s: float) -> list[str]:
         """Its own tensors are its own business; the judge's have guards that the judge looks at."""
         return []
