@@ -5,7 +5,7 @@ precision, or, where PyTorch's error happens to be smaller, as much as an honest
 the last place, more for sums, growing with the square root of their length as random rounding does. Four
 statistics are held against that (see `gpu_eval.judge.errors`): the largest error shows a wrong element, the
 root mean square a precision lost everywhere, the signed mean a sum of a part or a truncated series, the tail
-a precision lost in some elements. `gpu_eval.judge.margins` prints what honest kernels and cheats score.
+a precision lost in some elements. `benchmarks.margins` prints what honest kernels and cheats score.
 """
 
 from __future__ import annotations

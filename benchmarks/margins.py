@@ -1,4 +1,4 @@
-"""How far honest kernels and cheats are from the tolerance: ``python -m gpu_eval.judge.margins``.
+"""How far honest kernels and cheats are from the tolerance: ``python -m benchmarks.margins``.
 
 Every operator is computed by honest alternatives (another order of additions, fused multiply-adds, another
 formula with errors of a few units in the last place) and by cheats (half precision or TF32 inside, sums of a
