@@ -57,6 +57,11 @@ def make_parser() -> Parser:
     evaluate_parser.add_argument("candidate", metavar="CANDIDATE", type=Path)
     add_policy(evaluate_parser)
     evaluate_parser.add_argument("--seed", type=int, default=None, help="for inputs; drawn when not given")
+    evaluate_parser.add_argument(
+        "--foreign",
+        action="store_true",
+        help="CANDIDATE is a KernelBench file with a class ModelNew; its result is marked untrusted",
+    )
     evaluate_parser.set_defaults(command=evaluate)
 
     inspect_parser = commands.add_parser("inspect", help="the health report of an operator")
@@ -120,14 +125,17 @@ def policy_of(options: argparse.Namespace) -> EvaluationPolicy:
 def evaluate(options: argparse.Namespace) -> int:
     """One verdict."""
     source, plan = read_operator(options.operator), read_plan(options.candidate)
+    device = options.device if options.foreign else device_for(plan, options.device)
     session = EvaluationSession(
         source,
-        device=device_for(plan, options.device),
+        device=device,
         policy=policy_of(options),
         operator_name=options.operator.name,
     )
     with session:
-        evaluation = session.evaluate(plan, seed=options.seed)
+        evaluation = session.evaluate(
+            plan, seed=options.seed, foreign=options.foreign, filename=options.candidate.name
+        )
     print(dump_json(evaluation.to_json()) if options.json else evaluation_text(evaluation))
     return OK
 

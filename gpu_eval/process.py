@@ -84,6 +84,7 @@ class Child:
         self.mark = secrets.token_hex(ENV_MARK_BYTES)
         self.sandbox = Sandbox(sandbox_level(), self.bounds, self.scratch, self.mark)
         self.last_wall_us = 0.0  # from the last request that was sent to the end of its answer
+        self.answered_ns = 0  # when the last answer had been read, by `time.monotonic_ns`
         self.standstill_us = 0.0  # from the last request that was sent to when `freeze` saw it stopped
         self.frozen = False
         self._pending: deque[str] = deque()
@@ -178,7 +179,8 @@ class Child:
         if size > MAX_MESSAGE_BYTES:
             self._break("sent an oversized answer")
         body = self._read_exactly(size, method, end)
-        self.last_wall_us = (time.monotonic_ns() - self._sent) / 1e3
+        self.answered_ns = time.monotonic_ns()
+        self.last_wall_us = (self.answered_ns - self._sent) / 1e3
         answer = self._parsed(body)
         if (excess := self.watch.after_answer()) is not None:
             self._exceeded(excess.cause, excess.sentence)

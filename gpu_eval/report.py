@@ -9,6 +9,8 @@ from gpu_eval.results import DeviceFacts, Evaluation, Timing
 def evaluation_text(evaluation: Evaluation) -> str:
     """A verdict in a few lines: what, how fast, and the failed check or the compiler's words."""
     lines = [f"verdict    {evaluation.verdict}"]
+    if evaluation.untrusted:
+        lines.append("untrusted  a foreign module: its own host code ran beside its kernels")
     if evaluation.message:
         lines.append(f"reason     {evaluation.message}")
     if evaluation.device:

@@ -171,9 +171,8 @@ class ForeignProcess(CandidateProcess):
         waited = self.waited_us()
         start = time.monotonic_ns()
         self.child.send("run", lane=lane)
-        sent = time.monotonic_ns()
         claimed_us = number(self.child.receive("run", deadline_s))
-        wall_us = self.child.last_wall_us + (sent - start) / 1e3
+        wall_us = (self.child.answered_ns - start) / 1e3
         self.child.send("collect", lane=lane)
         self.child.receive("collect", deadline_s)
         total_us = (time.monotonic_ns() - start) / 1e3
