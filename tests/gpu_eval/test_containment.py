@@ -125,6 +125,6 @@ def test_no_network_no_files_no_parent(session: EvaluationSession, tmp_path: obj
     code = f"import os, socket\ndone = []\n{lines}if done:\n    raise RuntimeError(repr(done))\n"
     result = judged(session, code)
     assert result.verdict is Verdict.CORRECT, result.message
+    server.setblocking(False)
     with server, pytest.raises(BlockingIOError):
-        server.setblocking(False)
         server.accept()
