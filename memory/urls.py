@@ -8,4 +8,6 @@ app_name = "memory"
 urlpatterns = [
     path("", banks.bank_list, name="list"),
     path("<int:bank_id>/", banks.bank_graph, name="graph"),
+    path("<int:bank_id>/history/", banks.bank_history, name="history"),
+    path("<int:bank_id>/review/", banks.bank_review, name="review"),
 ]

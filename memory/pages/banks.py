@@ -33,6 +33,27 @@ def bank_graph(request: HttpRequest, bank_id: int) -> HttpResponse:
     return render(request, "memory/graph.html", {"bank": bank, "page_data": page_data(request, bank)})
 
 
+@require_safe
+@require_role(Role.VIEWER)
+@ensure_csrf_cookie
+def bank_history(request: HttpRequest, bank_id: int) -> HttpResponse:
+    """Every change of one bank; curators undo from here."""
+    return _ledger_page(request, bank_id, "memory/history.html")
+
+
+@require_safe
+@require_role(Role.VIEWER)
+@ensure_csrf_cookie
+def bank_review(request: HttpRequest, bank_id: int) -> HttpResponse:
+    """What runs propose; curators decide, by keyboard."""
+    return _ledger_page(request, bank_id, "memory/review.html")
+
+
+def _ledger_page(request: HttpRequest, bank_id: int, template: str) -> HttpResponse:
+    bank = get_object_or_404(MemoryBank, pk=bank_id)
+    return render(request, template, {"bank": bank, "page_data": page_data(request, bank)})
+
+
 def page_data(request: HttpRequest, bank: MemoryBank) -> dict[str, Any]:
     """What the page's scripts need before their first request."""
     return {

@@ -30,8 +30,9 @@ from gpu_eval.results import (  # noqa: E402
     Verdict,
 )
 from htam_site.accounts.people import add_person  # noqa: E402
-from memory.models import MemoryBank  # noqa: E402
+from memory.models import Evidence, GlobalNode, LocalNode, MemoryBank  # noqa: E402
 from memory.policy import EvidenceContext, PolicyConfig  # noqa: E402
+from memory.review import Suggestion, propose  # noqa: E402
 from memory.services import choose_direction, record_evidence, strategy_options  # noqa: E402
 from optimizer.choices import EvaluationKind  # noqa: E402
 from optimizer.loop import events  # noqa: E402
@@ -281,6 +282,51 @@ def age(run: int) -> None:
         stored.save()
 
 
+def proposals(run: int) -> list[int]:
+    """Three suggestions of a run, each with the evidence of its steps: two strategies and an edit."""
+    owner = Run.objects.get(pk=run)
+    evidence = list(Evidence.objects.filter(run_id=run).values_list("pk", flat=True))
+    fusion = GlobalNode.objects.get(bank=owner.bank, key="fusion")
+    edited = LocalNode.objects.filter(direction=fusion).order_by("pk").first()
+
+    def strategy(key: str, title: str) -> dict[str, Any]:
+        return {
+            "key": key,
+            "title": title,
+            "edit_pattern": f"{title}: keep the partial results in registers.",
+            "applies_when": "Rows are long.",
+            "risks": ["Register pressure."],
+        }
+
+    base = {"rationale": "It improved every time.", "evidence": evidence, "run_id": run}
+    suggestions = [
+        Suggestion(
+            kind="strategy",
+            title=f"New strategy: {title}",
+            fields=strategy(f"{key}-{run}", title),
+            fingerprint=f"strategy:fusion/{key}-{run}",
+            direction=fusion,
+            **base,
+        )
+        for key, title in (
+            ("fold-tail", "Fold the tail loop"),
+            ("swap-order", "Exchange the two outer loops"),
+        )
+    ]
+    suggestions.append(
+        Suggestion(
+            kind="edit",
+            title="When to apply it",
+            fields={"applies_when": f"Rows are longer than {1000 + run} elements."},
+            fingerprint=f"edit:{run}",
+            strategy=edited,
+            **base,
+        )
+    )
+    made = [propose(owner.bank, suggestion) for suggestion in suggestions]
+    return [row.pk for row in made if row is not None]
+
+
 def timing(median: float) -> Timing:
     samples = [median * (1 + 0.01 * (number % 5 - 2)) for number in range(30)]
     return Timing(median, min(samples), max(samples), samples)
@@ -311,6 +357,7 @@ ACTIONS = {
     "sign_out": sign_out,
     "judge": judge,
     "age": age,
+    "proposals": proposals,
 }
 
 if __name__ == "__main__":

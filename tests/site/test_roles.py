@@ -47,6 +47,8 @@ EXPECTED: dict[str, dict[str, str]] = {
     "devices/": READ,
     "memory/": READ,
     "memory/{bank_id}/": READ,
+    "memory/{bank_id}/history/": READ,
+    "memory/{bank_id}/review/": READ,
     "login/": {"get": "public", "post": "public"},
     "login/link/": {"get": "public"},
     "logout/": {"post": "signed in"},
