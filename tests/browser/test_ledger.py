@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
+from tests.browser.conftest import Visit, wait_until
 from tests.browser.live_site import LiveSite
 from tests.browser.test_memory_page import api, bank, direction
 
@@ -109,3 +109,64 @@ def test_a_viewer_reads_and_decides_nothing(site: LiveSite, visit: Visit) -> Non
 def has(page: Page, key: str) -> bool:
     rows = api(page, "GET", f"/api/directions/?bank={bank(page)}&limit=100")["results"]
     return any(row["key"] == key for row in rows)
+
+
+def test_the_time_slider_shows_the_bank_as_it_was(site: LiveSite, visit: Visit) -> None:
+    """Protects: the graph of a moment has that moment's numbers, is read-only, and now comes back."""
+    page = opened_graph(site, visit)
+    row = direction(page, "fusion")
+    saved = api(
+        page, "PATCH", f"/api/directions/{row['id']}/", {"version": row["version"], "prior_utility": -0.9}
+    )
+    page.goto(page.url.split("?")[0] + "?direction=fusion")
+    wait_until(page, "window.htamGraph && htamGraph.nodes().length > 5")
+    expect(page.locator("#drawer .utility-figure")).to_contain_text("prior \N{MINUS SIGN}0.90")
+    page.locator("#moment").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#drawer")).to_contain_text("As it was then")
+    expect(page.locator("#drawer .utility-figure")).not_to_contain_text("0.90")
+    expect(page).to_have_url(re.compile("at="))
+    page.keyboard.press("End")
+    expect(page.locator("#moment-words")).to_have_text("now")
+    expect(page.locator("#drawer .utility-figure")).to_contain_text("prior \N{MINUS SIGN}0.90")
+    page.locator("#drawer").click()
+    page.keyboard.press("u")
+    expect(page.locator("#toasts")).to_contain_text("Undone")
+    assert direction(page, "fusion")["prior_utility"] == row["prior_utility"]
+    assert direction(page, "fusion")["version"] > saved["version"]
+
+
+def test_excluded_evidence_leaves_the_numbers_at_once(site: LiveSite, visit: Visit) -> None:
+    """Protects: a bad measurement is taken out with a reason, and taken back in, where it is seen."""
+    site.rows("run", finished=4)
+    page = opened_graph(site, visit, "?direction=fusion")
+    tries = page.locator("#drawer [data-statistic=tries]")
+    before = int(tries.inner_text().removeprefix("n="))
+    item = page.locator(".evidence-list li:not(.excluded)").first
+    item.locator("[data-act=exclude]").click()
+    page.keyboard.type("throttled card")
+    page.keyboard.press("Enter")
+    expect(tries).to_have_text(f"n={before - 1}")
+    expect(page.locator(".evidence-list .excluded").first).to_contain_text("throttled card")
+    page.locator(".evidence-list .excluded [data-act=include]").first.click()
+    page.keyboard.press("Enter")
+    expect(tries).to_have_text(f"n={before}")
+
+
+def test_weak_transitions_can_be_hidden(site: LiveSite, visit: Visit) -> None:
+    """Protects reading of a dense graph: the slider keeps the strongest share, nothing moves."""
+    page = opened_graph(site, visit)
+    shown = "htamGraph.edges('[kind=\"edge\"]').filter((edge) => edge.visible()).length"
+    everything = page.evaluate(shown)
+    page.locator("#edge-share").fill("20")
+    wait_until(page, f"{shown} === Math.ceil(0.2 * {everything})")
+    page.locator("#edge-share").fill("100")
+    wait_until(page, f"{shown} === {everything}")
+
+
+def opened_graph(site: LiveSite, visit: Visit, query: str = "") -> Page:
+    page = visit("/memory/")
+    page.goto(f"{site.address}/memory/{bank(page)}/{query}")
+    wait_until(page, "window.htamGraph && htamGraph.nodes().length > 5")
+    return page

@@ -157,6 +157,23 @@ export class MemoryCanvas {
     return this.cy.getElementById(`strategy-${selection.id}`);
   }
 
+  /** Draw only these transitions (keys as `edgeId` makes them). */
+  showEdges(keys) {
+    this.cy.batch(() => this.cy.edges("[kind = 'edge']").forEach((edge) => edge.toggleClass("weak", !keys.has(edge.id()))));
+  }
+
+  /** Another state of the same bank: parts come, go and change; whatever stays keeps its place. */
+  replace(model) {
+    const open = [...this.expanded].filter((key) => model.directions.has(key));
+    this.model = model;
+    this.expanded.clear();
+    this.cy.batch(() => {
+      this.cy.elements().remove();
+      this.cy.add(this.elements());
+    });
+    for (const key of open) this.toggle(key, true);
+  }
+
   fit() {
     this.cy.fit(undefined, 48);
   }

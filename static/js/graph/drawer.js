@@ -5,6 +5,7 @@ import { el, fill, icon, notice } from "../shared/dom.js";
 import { signed } from "../shared/figures.js";
 import { get } from "../shared/rest.js";
 import { conditionText } from "./conditions.js";
+import { exclusionButton } from "./exclusion.js";
 import { bucketTable, statisticsBlock, utilityText } from "./figures.js";
 import { recipeText } from "./recipe.js";
 
@@ -12,8 +13,8 @@ const EVIDENCE_ROWS = 20;
 const COLLECTIONS = { direction: "/api/directions/", strategy: "/api/strategies/", edge: "/api/edges/" };
 
 export class Drawer {
-  constructor(root, model, { mayCurate, select, edit, create, expand, query }) {
-    Object.assign(this, { root, model, mayCurate, select, edit, create, expand, query });
+  constructor(root, model, { mayCurate, select, edit, create, expand, query, changed, moment }) {
+    Object.assign(this, { root, model, mayCurate, select, edit, create, expand, query, changed, moment });
     this.turn = 0;
   }
 
@@ -23,6 +24,7 @@ export class Drawer {
     const turn = this.turn;
     const row = rowIdOf(selection, this.model);
     if (!row) return fill(this.root, notice("This part is not in the graph.", { symbol: "help" }));
+    if (this.moment()) return this.showPast(selection);
     try {
       const [part, evidence] = await Promise.all([
         get(`${COLLECTIONS[selection.kind]}${row}/?${this.query()}`),
@@ -30,11 +32,24 @@ export class Drawer {
       ]);
       if (turn !== this.turn) return;
       this.part = part;
-      fill(this.root, ...this[selection.kind](part), ...evidenceBlock(evidence, selection.kind));
+      fill(this.root, ...this[selection.kind](part), ...evidenceBlock(evidence, selection.kind, this.mayCurate ? this.changed : null));
       this.root.scrollTop = 0;
     } catch (error) {
       if (turn === this.turn) fill(this.root, notice(error.message, { tone: "error", symbol: "alert-triangle" }));
     }
+  }
+
+  /** What the graph of a moment says of a part; its texts of then stand in the history. */
+  showPast(selection) {
+    const row = { direction: () => this.model.directions.get(selection.id), strategy: () => this.model.strategies.get(selection.id), edge: () => this.model.edgeByRow(selection.id) }[selection.kind]();
+    const title = selection.kind === "edge" ? `${this.nodeTitle(row.source ?? "START")} to ${this.nodeTitle(row.target)}` : row.title;
+    fill(
+      this.root,
+      el("div", { class: "drawer-kind muted" }, "As it was then"),
+      el("h2", { class: "drawer-title" }, title),
+      statisticsBlock(row, row.prior_utility),
+      el("p", { class: "muted" }, "Move the time to now to read its texts and to edit."),
+    );
   }
 
   showOverview() {
@@ -164,13 +179,13 @@ function button(symbol, label, onclick, { primary = false } = {}) {
   return el("button", { type: "button", class: `btn btn-sm${primary ? " btn-primary" : ""}`, onclick }, icon(symbol), label);
 }
 
-function evidenceBlock(page, kind) {
+function evidenceBlock(page, kind, changed) {
   if (page.count === 0) return [section("Evidence", el("p", { class: "muted" }, "No step has shown anything about it yet."))];
   const more = page.count > page.results.length ? el("p", { class: "muted" }, `The newest ${page.results.length} of ${page.count}.`) : null;
-  return [section(`Evidence (${page.count})`, el("div", {}, el("ul", { class: "evidence-list" }, ...page.results.map((row) => evidenceItem(row, kind))), more))];
+  return [section(`Evidence (${page.count})`, el("div", {}, el("ul", { class: "evidence-list" }, ...page.results.map((row) => evidenceItem(row, kind, changed))), more))];
 }
 
-function evidenceItem(row, kind) {
+function evidenceItem(row, kind, changed) {
   const about = kind === "strategy" ? `after ${row.source_key ?? "START"}` : row.strategy_title;
   const text = row.run ? `Run ${row.run}` : "Imported";
   return el(
@@ -182,6 +197,7 @@ function evidenceItem(row, kind) {
     el("span", { class: "muted evidence-about", title: `${row.device}, ${row.dtype}, ${row.family}` }, about ?? ""),
     el("span", { class: "muted" }, relativeTime(row.created_at)),
     row.excluded ? el("span", { class: "muted" }, `excluded: ${row.excluded_reason}`) : null,
+    changed && exclusionButton(row, changed),
   );
 }
 

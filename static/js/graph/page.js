@@ -2,13 +2,15 @@
 
 import { mountTabs } from "../run/pane.js";
 import { el, fill, notice, pageData } from "../shared/dom.js";
-import { get, patch } from "../shared/rest.js";
+import { get, patch, post } from "../shared/rest.js";
 import { toast } from "../toast.js";
 import { MemoryCanvas } from "./canvas.js";
 import { Drawer } from "./drawer.js";
 import { PartForm } from "./forms.js";
 import { GraphModel } from "./model.js";
+import { TimeSlider } from "./moments.js";
 import { mountSearch } from "./search.js";
+import { strongest } from "./strength.js";
 import { utilityColour } from "./style.js";
 import { BankTables } from "./tables.js";
 
@@ -20,6 +22,7 @@ class MemoryPage {
     this.selection = selectionInUrl();
     this.needle = "";
     this.view = "graph";
+    this.time = new TimeSlider(byId("moment-bar"), bank.id, () => this.travel());
   }
 
   async start() {
@@ -38,6 +41,8 @@ class MemoryPage {
       create: (kind, part) => this.create(kind, part),
       expand: (key) => this.canvas.unfold(key),
       query: () => this.contextQuery(),
+      changed: () => this.reload(),
+      moment: () => this.time.at,
     });
     this.canvas = new MemoryCanvas(host, this.model, {
       onSelect: (selection) => this.select(selection),
@@ -47,7 +52,7 @@ class MemoryPage {
     this.wire();
     this.drawLegend();
     this.showEmpty();
-    await this.offerContexts();
+    await Promise.all([this.offerContexts(), this.time.start()]);
     this.select(this.selection, { replace: true });
   }
 
@@ -62,6 +67,8 @@ class MemoryPage {
     });
     byId("fit-graph").addEventListener("click", () => this.canvas.fit());
     byId("expand-all").addEventListener("click", (event) => this.expandAll(event.currentTarget));
+    byId("edge-share").addEventListener("input", () => this.filterEdges());
+    byId("undo")?.addEventListener("click", () => this.undo());
     byId("evidence-context").addEventListener("change", () => this.reload());
     for (const button of document.querySelectorAll("[data-new]")) button.addEventListener("click", () => this.create(button.dataset.new, {}));
     window.addEventListener("popstate", () => this.select(selectionInUrl(), { replace: true }));
@@ -70,6 +77,8 @@ class MemoryPage {
   }
 
   onKey(event) {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+    if (event.key === "u" && this.mayCurate && !typing && !event.ctrlKey && !event.metaKey) return this.undo();
     if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
     if (event.target.id === "graph-search") return;
     if (byId("drawer").querySelector("form")) this.drawer.show(this.selection);
@@ -133,6 +142,7 @@ class MemoryPage {
   async saved(kind, part) {
     toast("Saved");
     await this.refresh();
+    await this.time.grow();
     this.select({ kind, id: kind === "direction" ? part.key : part.id });
   }
 
@@ -149,9 +159,45 @@ class MemoryPage {
     this.showEmpty();
   }
 
+  filterEdges() {
+    const percent = Number(byId("edge-share").value);
+    byId("edge-share-words").textContent = percent === 100 ? "all" : `${percent} %`;
+    this.canvas.showEdges(strongest(this.model.edges, percent / 100));
+  }
+
+  /** Show the bank as it was at the slider's moment, or as it is now. */
+  async travel() {
+    try {
+      const fresh = new GraphModel(await get(this.graphUrl()));
+      Object.assign(this.model, fresh);
+      this.canvas.replace(this.model);
+      this.filterEdges();
+      this.showEmpty();
+      this.select(this.selection, { replace: true });
+    } catch (error) {
+      toast(error.message, "error");
+    }
+  }
+
+  /** Take back the newest change that a person made and nobody undid. */
+  async undo() {
+    try {
+      const { results } = await get(`/api/banks/${this.bank.id}/history/?by=people`);
+      const last = results.find((change) => change.kind !== "reverted" && change.reverted_by.length === 0);
+      if (!last) return toast("Nobody has changed this bank: there is nothing to undo.");
+      await post(`/api/changes/${last.id}/revert/`, { reason: "" });
+      toast(`Undone: ${last.sentence}`);
+      await this.travel();
+      await this.time.grow();
+    } catch (error) {
+      toast(error.message, "error");
+    }
+  }
+
   async reload() {
     try {
       await this.refresh();
+      await this.time.grow();
       this.select(this.selection, { replace: true });
     } catch (error) {
       toast(error.message, "error");
@@ -172,7 +218,8 @@ class MemoryPage {
   }
 
   graphUrl() {
-    return `/api/banks/${this.bank.id}/graph/?${this.contextQuery()}`;
+    const at = this.time.at ? `&at=${this.time.at}` : "";
+    return `/api/banks/${this.bank.id}/graph/?${this.contextQuery()}${at}`;
   }
 
   contextQuery() {

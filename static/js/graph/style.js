@@ -90,6 +90,7 @@ export function styleSheet({ compact = false } = {}) {
     },
     { selector: "edge.belongs", style: { "target-arrow-shape": "none", "line-style": "dotted", opacity: 0.6, width: 1, "line-color": muted, "curve-style": "straight" } },
     { selector: "edge.retired", style: { "line-style": "dashed" } },
+    { selector: "edge.weak", style: { display: "none" } },
     { selector: ".dimmed", style: { opacity: 0.08 } },
     { selector: "node.dimmed", style: { opacity: 0.3 } },
     {
